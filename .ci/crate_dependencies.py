@@ -19,7 +19,7 @@ ALLOWED = {
     "dyad-store": {"dyad-files", "dyad-index"},
     "dyad-encoder": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-proto"},
     "dyad-indexer": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto", "dyad-store"},
-    "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto"},
+    "dyad-searcher": {"dyad-command", "dyad-corpus", "dyad-files", "dyad-index", "dyad-proto", "dyad-store"},
     "dyad-bench": {
         *("dyad-command", "dyad-corpus", "dyad-encoder", "dyad-files", "dyad-index", "dyad-indexer", "dyad-proto"),
         "dyad-searcher",

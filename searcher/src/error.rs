@@ -56,6 +56,22 @@ pub enum Error {
         /// Why.
         error: Box<Self>,
     },
+    /// An index cannot be fetched from its store.
+    #[error("index `{name}`: {error}")]
+    Store {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: Box<dyad_store::Error>,
+    },
+    /// A store has not answered, or an index is still being fetched.
+    #[error("index `{name}`: {reason}")]
+    StoreLate {
+        /// Its name.
+        name: String,
+        /// What was waited for.
+        reason: String,
+    },
     /// Two indexes have one name.
     #[error("two indexes are named `{name}`: `{}` and `{}`. Name one of them otherwise: `--index NAME=DIR`", one.display(), other.display())]
     SameName {
@@ -244,6 +260,15 @@ fn index_status(error: &dyad_index::Error, text: String) -> Status {
     }
 }
 
+fn store_status(error: &dyad_store::Error, text: String) -> Status {
+    match error {
+        error if error.is_transient() => Status::unavailable(text),
+        error if error.is_damage() => Status::data_loss(text),
+        // Needs more room, another cache, or other credentials.
+        _ => Status::failed_precondition(text),
+    }
+}
+
 /// A refusal that says when a retry may succeed.
 fn busy(text: String, retry_after: Option<Duration>) -> Status {
     let mut status = Status::resource_exhausted(text);
@@ -269,7 +294,10 @@ impl From<Error> for Status {
             Error::Dimension { .. } | Error::NoDefault { .. } => Self::invalid_argument(text),
             Error::OfIndex { error, .. } => Self::new(Self::from(*error).code(), text),
             Error::Index(error) => index_status(&error, text),
-            Error::Tower { transient: true, .. } | Error::Reranker { transient: true, .. } => Self::unavailable(text),
+            Error::Store { error, .. } => store_status(&error, text),
+            Error::StoreLate { .. }
+            | Error::Tower { transient: true, .. }
+            | Error::Reranker { transient: true, .. } => Self::unavailable(text),
             Error::Tower { transient: false, .. }
             | Error::Reranker { transient: false, .. }
             | Error::Internal

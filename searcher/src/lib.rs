@@ -5,6 +5,7 @@
 //! | [`error`] | errors, and the gRPC status of each |
 //! | [`memory`] | the memory that there is, and what indexes need of it |
 //! | [`metrics`] | what is counted, for Prometheus |
+//! | [`mirrors`] | indexes of object stores, mirrored into directories |
 //! | [`question`] | the question tower: in this process (feature `torch`) or an encoder service |
 //! | [`plan`] | a request as pure data: stages and depths |
 //! | [`reranker`] | the cross encoder that scores the best hits again |
@@ -20,6 +21,7 @@ pub mod error;
 pub mod fusion;
 pub mod memory;
 pub mod metrics;
+pub mod mirrors;
 pub mod plan;
 pub mod question;
 pub mod reranker;

@@ -160,7 +160,7 @@ impl Metrics {
         registry.register("recall_expected", help, self.recall_expected.clone());
         let help = "Those of them that the served search had found: found over expected is the live recall@10";
         registry.register("recall_found", help, self.recall_found.clone());
-        let help = "Other generations that were to be served, by index, and whether they could be";
+        let help = "Other generations that were to be served, by index, and whether they could be; failed, too, where a store could not be asked for one";
         registry.register("index_reloads", help, self.reloads.clone());
     }
 

@@ -1,8 +1,9 @@
-//! Checks the free disk space before a job starts.
+//! Checks the free disk space before a job starts, and sizes in bytes as people write them.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// A job that cannot start for lack of disk space.
 #[derive(Debug, thiserror::Error)]
@@ -49,16 +50,36 @@ pub fn check_space(dir: &Path, needed: u64, free: FreeSpace) -> Result<(), Space
     if needed <= free { Ok(()) } else { Err(SpaceError::Full { dir: dir.to_owned(), needed, free }) }
 }
 
+/// Units of sizes, each 1024 times the one before.
+const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+
 /// A size for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
+impl FromStr for Bytes {
+    type Err = String;
+
+    /// A whole number of bytes, or of a unit: `500000`, `512MiB`, `4 GiB`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || format!("expected a number of bytes, or of KiB, MiB, GiB or TiB (`4GiB`), got `{text}`");
+        let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        let unit = text.strip_prefix(digits).unwrap_or_default().trim();
+        let shift = match UNITS.iter().position(|known| known.eq_ignore_ascii_case(unit)) {
+            Some(at) => 10 * (at + 1),
+            None if unit.is_empty() || unit.eq_ignore_ascii_case("B") => 0,
+            None => return Err(refused()),
+        };
+        let number: u64 = digits.parse().map_err(|_| refused())?;
+        number.checked_mul(1 << shift).map(Self).ok_or_else(refused)
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = ["KiB", "MiB", "GiB", "TiB"];
         let mut size = self.0 as f64;
         let mut unit = "B";
-        for larger in units {
+        for larger in UNITS {
             if size < 1024.0 {
                 break;
             }
@@ -69,19 +90,6 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Bytes as people write them: `4GiB`, `512MiB`, `1.5GiB`, or a number of bytes.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("expected a size such as 4GiB or 512MiB, got `{text}`");
-    let text = text.trim();
-    let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let power = ["B", "KiB", "MiB", "GiB", "TiB"].iter().position(|known| *known == unit.trim());
-    let power = if unit.is_empty() { Some(0) } else { power };
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let bytes = number * 1024_f64.powi(power.ok_or_else(wrong)? as i32);
-    if bytes < u64::MAX as f64 { Ok(bytes as u64) } else { Err(wrong()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +98,20 @@ mod tests {
     fn bytes_are_written_in_the_largest_fitting_unit() {
         let written: Vec<String> = [0, 1_023, 1_024, 1 << 20, 5 << 40].map(|size| Bytes(size).to_string()).into();
         assert_eq!(written, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "5.0 TiB"]);
+    }
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        let read = |text: &str| text.parse::<Bytes>().map(|Bytes(bytes)| bytes);
+        for (text, bytes) in
+            [("0", 0), ("1023", 1_023), ("7 B", 7), ("512MiB", 512 << 20), ("4 gib", 4 << 30), ("5TiB", 5 << 40)]
+        {
+            assert_eq!(read(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GiB", "-1", "1.5GiB", "4GB", "4 GiB more", "17000000TiB", "18446744073709551616"] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(&format!("got `{text}`")) && error.contains("4GiB"), "{error}");
+        }
     }
 
     #[test]
@@ -107,17 +129,5 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         check_space(&folder.path().join("not/there/yet"), 1, free_space).unwrap();
         check_space(folder.path(), u64::MAX - 1, free_space).unwrap_err();
-    }
-
-    #[test]
-    fn sizes_are_read_as_they_are_written() {
-        let read =
-            [("4GiB", 4 << 30), ("512 MiB", 512 << 20), ("1.5KiB", 1536), ("77", 77), ("0B", 0), ("2TiB", 2 << 40)];
-        for (text, bytes) in read {
-            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "GiB", "4GB", "-1GiB", "1e3", "4GiBs", "99999999999TiB", "1.2.3MiB"] {
-            assert!(parse_bytes(text).unwrap_err().contains("4GiB"), "{text}");
-        }
     }
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use dyad_command::cancel_on_signal;
-use dyad_files::space::parse_bytes;
 use dyad_index::format::RowType;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::{BuildParams, Builder, RecallTarget};
@@ -26,8 +25,8 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = 1)]
     shards: usize,
     /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards where it takes them. Refused before anything is read where it is not enough
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    memory: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
     /// Graph builder: our own, or the `hnsw_rs` crate over vectors or over int8 codes
     #[arg(long, value_enum, default_value_t = Choice::Native)]
     builder: Choice,
@@ -110,7 +109,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         row_type: arguments.vector_type.map_or_else(|| RowType::usual(source.model().metric), RowType::from),
         target,
         new_model: arguments.new_model,
-        memory: arguments.memory,
+        memory: arguments.memory.map(|Bytes(bytes)| bytes),
         free_space: documents.free_space(),
         corpus,
         index: documents.index,

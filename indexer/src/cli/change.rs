@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use dyad_command::cancel_on_signal;
-use dyad_files::space::{boundless, free_space, parse_bytes};
+use dyad_files::space::{boundless, free_space};
 use dyad_indexer::change::{
     MergeConfig, MetadataConfig, Operation, Outcome, UpsertConfig, delete, merge, passages_of, purge, update_metadata,
     upsert,
@@ -94,8 +94,8 @@ struct RewriteArguments {
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     max_documents: u64,
     /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and no new shard is larger than it allows. Refused before anything is read where it is not enough
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    memory: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
     /// Build every graph from nothing, and not from that of the shard (merge: the largest shard) that is written again
     #[arg(long)]
     rebuild: bool,
@@ -165,7 +165,7 @@ impl RewriteArguments {
             rebuild: self.rebuild,
             max_documents: self.max_documents,
             threads: documents::threads(self.threads)?,
-            memory: self.memory,
+            memory: self.memory.map(|Bytes(bytes)| bytes),
             dry_run,
             free_space: if self.skip_space_check { boundless } else { free_space },
         })

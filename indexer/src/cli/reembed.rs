@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use dyad_command::cancel_on_signal;
-use dyad_files::space::{boundless, free_space, parse_bytes};
+use dyad_files::space::{boundless, free_space};
 use dyad_index::manifest;
 use dyad_indexer::change::{Estimate, ReembedConfig, estimate, reembed};
 use dyad_indexer::compare::{Asked, Compared, compare_generations};
@@ -35,8 +35,8 @@ pub(super) struct ReembedArguments {
     #[arg(long)]
     threads: Option<usize>,
     /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards where it takes them. Refused before anything is read where it is not enough
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    memory: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
     /// Questions, embedded by the new model, by which to measure recall: a directory that `dyad-encoder embed --tower question` has made, or
     /// a .npy file; by default documents
     #[arg(long, value_name = "PATH")]
@@ -103,7 +103,7 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         threads: threads(arguments.threads)?,
         queries: arguments.queries,
         target,
-        memory: arguments.memory,
+        memory: arguments.memory.map(|Bytes(bytes)| bytes),
         free_space: if arguments.skip_space_check { boundless } else { free_space },
         index: arguments.index,
     };

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use dyad_files::space::Bytes;
+
 /// A result of this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -55,6 +57,21 @@ pub enum Error {
         "`{path}` at {url} belongs to another push or job, which has not published it. Let that one end; if it was killed, run `dyad-indexer gc --index {url}` once it is older than `--older-than`"
     )]
     Taken { url: String, path: String },
+    /// Another process pulls.
+    #[error("process {holder} pulls into `{}`. Wait until it has ended", index.display())]
+    Held { index: PathBuf, holder: String },
+    /// A generation that a cache has no room for.
+    #[error(
+        "generation {generation} of {url} does not fit into the cache `{}`: {} have to be fetched, {} are held by what is served and by other indexes, and the limit is {}. Nothing was fetched, and what was served is served on. Raise the limit (`--cache-bytes`), or remove folders of indexes that are not served any more",
+        cache.display(), Bytes(*needed), Bytes(*held), Bytes(*limit)
+    )]
+    NoRoom { url: String, cache: PathBuf, generation: u64, needed: u64, held: u64, limit: u64 },
+    /// A disk that has no room for a generation.
+    #[error("`{}` needs {} of disk for generation {generation} of {url}, and {} are free. Free some space, or use a cache on another disk", cache.display(), Bytes(*needed), Bytes(*free))]
+    DiskFull { url: String, cache: PathBuf, generation: u64, needed: u64, free: u64 },
+    /// A cache that mirrors another index than the store has by now.
+    #[error("{url} has another index than it had: its generation {generation} does not belong to the one in `{}`. Stop the searcher, remove that folder, and start it again", index.display())]
+    OtherIndex { url: String, index: PathBuf, generation: u64 },
     /// The transfer was told to stop.
     #[error("interrupted; what has been transferred stays, and the same command goes on with the rest")]
     Interrupted,
@@ -67,4 +84,29 @@ pub enum Error {
     /// Of the operating system; the message names the file.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+impl Error {
+    /// Whether the same may succeed later, without anyone's help: the store did not answer, has no index yet, or another process fetches it.
+    pub fn is_transient(&self) -> bool {
+        use object_store::Error as Store;
+        match self {
+            Self::Store { source, .. } => !matches!(
+                **source,
+                Store::PermissionDenied { .. }
+                    | Store::Unauthenticated { .. }
+                    | Store::NotSupported { .. }
+                    | Store::NotImplemented { .. }
+                    | Store::InvalidPath { .. }
+                    | Store::UnknownConfigurationKey { .. }
+            ),
+            Self::Absent { .. } | Self::Held { .. } | Self::Interrupted => true,
+            _ => false,
+        }
+    }
+
+    /// Whether bytes are not what they should be.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::DamagedFile { .. })
+    }
 }

@@ -20,11 +20,15 @@
 //! | `pull.rs` | the store's current generation to a directory |
 //! | `commit.rs` | a generation published whose files are there already |
 //! | `gc.rs` | what nothing needs is removed |
+//! | `cache.rs` | directories that mirror the indexes of stores, within a number of bytes |
+//! | `evict.rs` | generations of a mirror that nobody needs, and their files, are removed |
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 
+mod cache;
 mod commit;
 mod error;
+mod evict;
 mod files;
 mod gc;
 mod objects;
@@ -33,6 +37,7 @@ mod pull;
 mod push;
 mod remote;
 
+pub use cache::{Cache, Mirror};
 pub use commit::{Committed, commit, is_published};
 pub use error::Error;
 pub use gc::{Collected, gc};
@@ -40,4 +45,4 @@ pub use objects::Object;
 pub use pattern::find;
 pub use pull::{PullOptions, Pulled, pull};
 pub use push::{PushOptions, Pushed, push};
-pub use remote::{Current, Remote};
+pub use remote::{Current, Remote, without_secrets};

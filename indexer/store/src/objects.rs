@@ -22,6 +22,8 @@ const PARTS: usize = 4;
 const MOST_PARTS: u64 = 9_000;
 /// Bytes of one request: a long file takes many short ones, each with its deadline and its retries.
 const PIECE: u64 = 8 << 20;
+/// End of the name of a file that is not whole.
+pub(crate) const PARTIAL: &str = ".partial";
 /// Objects that one request of S3 removes.
 const REMOVED_AT_ONCE: usize = 1_000;
 
@@ -166,7 +168,7 @@ impl Remote {
         if let Some(parent) = to.parent() {
             fs_err::create_dir_all(parent)?;
         }
-        let partial = PathBuf::from(format!("{}.partial", to.display()));
+        let partial = PathBuf::from(format!("{}{PARTIAL}", to.display()));
         let mut out = fs_err::OpenOptions::new().create(true).read(true).append(true).open(&partial)?;
         let (mut length, mut checksum) = read_so_far(&mut out, facts.bytes)?;
         while length < facts.bytes {

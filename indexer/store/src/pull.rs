@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyad_files::space::{FreeSpace, check_space, free_space};
-use dyad_files::{DirLock, create_dir_synced, sync_dir};
+use dyad_files::{DirLock, LockError, create_dir_synced, sync_dir};
 use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
-use crate::objects::all;
-use crate::remote::Remote;
+use crate::objects::{PARTIAL, all};
+use crate::remote::{Current, Remote};
 
 /// Folder of what is fetched, below the index.
-const STAGING: &str = ".pull";
+pub(crate) const STAGING: &str = ".pull";
 /// How long a pull waits for another one into the same directory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -58,6 +58,17 @@ pub async fn pull(
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Pulled> {
     let Some(there) = remote.current().await? else { return Err(Error::Absent { url: remote.url().to_owned() }) };
+    pull_generation(remote, &there, index, (options, PATIENCE), go_on).await
+}
+
+/// Makes this generation of a store that of a directory; another pull into it is waited for as long as told.
+pub(crate) async fn pull_generation(
+    remote: &Remote,
+    there: &Current,
+    index: &Path,
+    (options, patience): (&PullOptions, Duration),
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Pulled> {
     let generation = there.manifest.generation;
     create_dir_synced(index)?;
     let is_current =
@@ -73,7 +84,11 @@ pub async fn pull(
     }
     let staging = index.join(STAGING);
     fs_err::create_dir_all(&staging)?;
-    let alone = DirLock::acquire(&staging, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?;
+    let alone = DirLock::acquire(&staging, patience).map_err(|error| match error {
+        LockError::Held { holder, .. } => Error::Held { index: index.to_owned(), holder },
+        LockError::Io(error) => Error::Io(error),
+    })?;
+    trim(&staging, Path::new(""), &missing.iter().map(|file| &*file.entry.path).collect())?;
     let needed = missing.iter().map(|file| file.entry.bytes).sum();
     check_space(index, needed, options.free_space)?;
     let one = async |file: &&IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
@@ -116,7 +131,7 @@ async fn refuse_others(remote: &Remote, index: &Path, generation: u64, bytes: &[
 }
 
 /// Files that are not in the index.
-fn missing<'a>(files: &'a [IndexFile], index: &Path) -> Result<Vec<&'a IndexFile>> {
+pub(crate) fn missing<'a>(files: &'a [IndexFile], index: &Path) -> Result<Vec<&'a IndexFile>> {
     let mut missing = Vec::new();
     for file in files {
         if !file.is_at(index, false)? {
@@ -124,6 +139,24 @@ fn missing<'a>(files: &'a [IndexFile], index: &Path) -> Result<Vec<&'a IndexFile
         }
     }
     Ok(missing)
+}
+
+/// Removes from a folder below the staging folder what an ended pull of another generation has left there.
+fn trim(staging: &Path, below: &Path, missing: &BTreeSet<&str>) -> Result<()> {
+    let is_of_use = |path: &Path| {
+        let path = path.to_string_lossy();
+        missing.contains(path.strip_suffix(PARTIAL).unwrap_or(&path))
+    };
+    for entry in fs_err::read_dir(staging.join(below))? {
+        let entry = entry?;
+        let path = below.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            trim(staging, &path, missing)?;
+        } else if path != Path::new(DirLock::FILE) && !is_of_use(&path) {
+            fs_err::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Empties the staging folder; its lock stays.

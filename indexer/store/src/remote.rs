@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// An opened place.
 #[derive(Debug, Clone)]
 pub struct Remote {
-    /// As it was given, without what follows `?`.
+    /// As it was given, without a `/` at its end.
     url: String,
     store: Arc<dyn ObjectStore>,
     prefix: Path,
@@ -48,12 +48,13 @@ impl Remote {
     /// Opens `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///DIR`. Credentials, region and endpoint are those
     /// of the environment: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on.
     pub fn open(url: &str) -> Result<Self> {
-        let refuse = |reason: String| Error::Url { url: url.to_owned(), reason };
+        let refuse = |reason: String| Error::Url { url: without_secrets(url), reason };
         let parsed = Url::parse(url).map_err(|error| refuse(error.to_string()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            // Without them in the message, too.
-            let url = format!("{}://{}", parsed.scheme(), parsed.host_str().unwrap_or_default());
-            return Err(Error::Url { url, reason: "credentials belong into the environment".to_owned() });
+            return Err(refuse("credentials belong into the environment".to_owned()));
+        }
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            return Err(refuse("expected nothing after `?` or `#`; settings belong into the environment".to_owned()));
         }
         let is_directory = parsed.scheme() == "file";
         if !is_directory {
@@ -65,9 +66,7 @@ impl Remote {
         let options = texts.filter(|(name, _)| VARIABLES.iter().any(|known| name.starts_with(known)));
         let (store, prefix) =
             object_store::parse_url_opts(&parsed, options).map_err(|error| refuse(error.to_string()))?;
-        let mut shown = parsed;
-        shown.set_query(None);
-        Ok(Self { url: shown.as_str().trim_end_matches('/').to_owned(), store: store.into(), prefix, is_directory })
+        Ok(Self { url: parsed.as_str().trim_end_matches('/').to_owned(), store: store.into(), prefix, is_directory })
     }
 
     /// A place in a store that is open.
@@ -111,6 +110,13 @@ impl Remote {
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(self.failed(name, "read")(error)),
         }
+    }
+
+    /// The text of `CURRENT` in one request; none where there is no index.
+    pub async fn pointer(&self) -> Result<Option<String>> {
+        let Some(found) = self.get(POINTER).await? else { return Ok(None) };
+        let text = found.bytes().await.map_err(self.failed(POINTER, "read"))?;
+        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// The current generation; none where there is no index.
@@ -163,6 +169,20 @@ impl Remote {
         fs_err::create_dir_all(&directory)?;
         Ok(Some(DirLock::acquire(&directory, PATIENCE).map_err(|error| Error::Io(std::io::Error::other(error)))?))
     }
+}
+
+/// A URL for a message, also one that cannot be parsed: without user and password, and without what follows `?` or `#`.
+pub fn without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.split(['?', '#']).next().unwrap_or_default().to_owned();
+    };
+    // A password may have characters that should have been encoded, such as `/`, and a signature a `@`: then nothing is shown.
+    let place = match rest.rsplit_once('@') {
+        Some((secret, _)) if secret.contains(['?', '#']) => "...",
+        Some((_, place)) => place,
+        None => rest,
+    };
+    format!("{scheme}://{}", place.split(['?', '#']).next().unwrap_or_default())
 }
 
 /// The process's TLS cryptography, where nothing has chosen one.

@@ -13,7 +13,7 @@ use crate::traces;
 /// The variable that holds the default filter.
 pub(crate) const VARIABLE: &str = EnvFilter::DEFAULT_ENV;
 /// Where there is none.
-const DEFAULT: &str = "info,tantivy=warn,hnsw_rs=warn";
+const DEFAULT: &str = "info,tantivy=warn,hnsw_rs=warn,object_store=warn";
 
 type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
 /// Replaces the filter of this process's logs.

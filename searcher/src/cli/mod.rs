@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `serve.rs` | `dyad-searcher serve` |
-//! | `indexes.rs` | `--index` and `--indexes` |
+//! | `indexes.rs` | `--index`, `--indexes` and `--cache` |
 //! | `tower.rs` | `--question-tower` and how it runs |
 //! | `learn.rs` | `dyad-searcher learn` |
 //! | `query.rs` | `dyad-searcher query` and `explain` |

@@ -13,9 +13,10 @@ use dyad_proto::v1;
 use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 
-use super::indexes::Indexes;
+use super::indexes::{Chosen, IndexOptions};
 use super::tower::Tower;
 use crate::memory::{MemoryLimit, ProcessMemory, Resident, mib};
+use crate::mirrors::Mirrors;
 use crate::run::{Engine, EngineConfig, open_files};
 use crate::service::{HTTP_BYTES, RouterConfig, Services, router, serve_some};
 
@@ -26,7 +27,7 @@ const LOGGED: usize = 10;
 #[derive(Debug, Args)]
 pub(super) struct Serve {
     #[command(flatten)]
-    indexes: Indexes,
+    indexes: IndexOptions,
     #[command(flatten)]
     tower: Tower,
     /// Address to listen on; port 0 lets the system choose.
@@ -49,7 +50,8 @@ pub(super) struct Serve {
     /// Serve this generation until the next reload, whatever `CURRENT` says. For one index only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
-    /// Read `CURRENT` every N seconds (1 by default), and serve the generation that it names, as `admin reload` does.
+    /// Read `CURRENT` every N seconds (1 by default), of indexes in object stores that of the store, and serve the generation that it names, as
+    /// `admin reload` does.
     #[arg(
         long,
         value_name = "N",
@@ -93,18 +95,27 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self, follower: Follower) -> anyhow::Result<ExitCode> {
-        let indexes = self.indexes.paths()?;
-        if self.generation.is_some() && indexes.len() > 1 {
-            let error = format!("--generation: expected one index, got {}", indexes.len());
-            return Err(UsageError(error).into());
-        }
+        let Chosen { paths: indexes, mirrored } = self.choose()?;
         // The port first, so that a port in use is reported before a model is loaded.
         let listeners = self.listeners().await?;
         let security = Security::open(&self.security, &listeners.named())?;
         // Signals are handled before the long start, so that a stop during it is clean.
-        let shutdown = dyad_command::shutdown_signal();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stopping);
+        // Both servers end at the same signal and have the same time to drain.
+        let shutdown = dyad_command::shutdown_signal().inspect(move |()| told.store(true, Ordering::Relaxed));
+        let shutdown = shutdown.boxed().shared();
         let follower = follower.listen();
         let (towers, reranker) = (self.tower.open().await?, self.tower.open_reranker().await?);
+        let mirrors = if mirrored.is_empty() {
+            None
+        } else {
+            let start = Mirrors::start(mirrored, self.tower.wait(), Arc::clone(&stopping));
+            tokio::select! {
+                started = start => Some(started?),
+                () = shutdown.clone() => return Ok(ExitCode::SUCCESS),
+            }
+        };
         open_files::raise_limit();
         let config = EngineConfig {
             max_requests: self.max_requests.max(1),
@@ -115,20 +126,16 @@ impl Serve {
             memory: self.memory(),
             live_recall_share: self.live_recall_share.clamp(0.0, 1.0),
         };
-        let engine = Arc::new(Engine::open_all(indexes, towers, config)?.with_reranker(reranker));
+        let engine = Engine::open_all(indexes, towers, config)?;
+        let engine = Arc::new(engine.with_reranker(reranker).with_mirrors(mirrors));
         log(&engine);
         engine.warm_up().await;
         // With the golden question's vector, to compare later ones with.
         _ = engine.check_readiness().await;
         listeners.print()?;
         let Listeners { grpc: listener, http: http_listener, admin: admin_listener } = listeners;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stopping);
-        let shutdown = shutdown.inspect(move |()| told.store(true, Ordering::Relaxed));
         let configured = Arc::clone(&engine);
         follower.spawn(&["default-timeout-ms"], move |now: &Self| configured.set_default_time(now.default_time()));
-        // Both servers end at the same signal and have the same time to drain.
-        let shutdown = shutdown.boxed().shared();
         let (drain, lame_duck) = (Duration::from_secs(self.drain_s), Duration::from_secs(self.lame_duck_s));
         let config = ServerConfig {
             lame_duck,
@@ -169,6 +176,17 @@ impl Serve {
             },
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What is to be served.
+    fn choose(&self) -> anyhow::Result<Chosen> {
+        let chosen = self.indexes.choose()?;
+        let refused = match (self.generation, chosen.paths.len(), chosen.mirrored.is_empty()) {
+            (None, _, _) | (_, 1, true) => return Ok(chosen),
+            (Some(_), _, false) => "expected an index in a directory, got one in an object store".to_owned(),
+            (Some(_), count, true) => format!("expected one index, got {count}"),
+        };
+        Err(UsageError(format!("--generation: {refused}")).into())
     }
 
     async fn listeners(&self) -> anyhow::Result<Listeners> {

@@ -33,7 +33,8 @@ pub(super) struct Tower {
     /// Data type of a model directory: f32, bf16, f16, or int8 on the CPU.
     #[arg(long, default_value = "f32")]
     dtype: String,
-    /// Seconds to wait for an encoder service that is not up yet.
+    /// Seconds to wait for an encoder service that is not up yet, for an object store that does not answer, and for an index that has not been pushed
+    /// there yet.
     #[arg(long, default_value_t = 0)]
     wait_s: u64,
     /// Threads of one operator of a model directory; 0 uses every core.
@@ -59,19 +60,23 @@ impl Tower {
         let Some(name) = &self.reranker else { return Ok(None) };
         let opened = if is_url(name) {
             let credentials = Credentials::open(&self.credentials)?;
-            Reranker::connect(name, credentials, Duration::from_secs(self.wait_s)).await
+            Reranker::connect(name, credentials, self.wait()).await
         } else {
             self.load_reranker(name).await
         };
         opened.map(Some).with_context(|| format!("--reranker `{name}`"))
     }
 
+    /// The patience at the start.
+    pub(super) fn wait(&self) -> Duration {
+        Duration::from_secs(self.wait_s)
+    }
+
     async fn open_named(&self, name: &str) -> crate::Result<QuestionTower> {
         if is_url(name) {
-            let wait = Duration::from_secs(self.wait_s);
             let credentials = Credentials::open(&self.credentials)
                 .map_err(|error| crate::Error::Tower { reason: error.to_string(), transient: false })?;
-            return QuestionTower::connect_within(name, credentials, wait).await;
+            return QuestionTower::connect_within(name, credentials, self.wait()).await;
         }
         self.load(name).await
     }

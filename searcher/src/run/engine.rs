@@ -18,6 +18,7 @@ use super::answer::{Answer, Answers};
 use super::batch::{Allowed, Batch, BatchItem, Chunk};
 use super::cancellation::Cancellation;
 use super::checksums::Checksums;
+use super::config::EngineConfig;
 use super::explain::{Explanation, explain};
 use super::filter_cache::FilterCache;
 use super::gather::{DenseSearch, Gather};
@@ -34,43 +35,10 @@ use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::memory::ProcessMemory;
 use crate::metrics::Metrics;
+use crate::mirrors::Mirrors;
 use crate::plan::Plan;
 use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
 use crate::reranker::Reranker;
-
-/// Configuration of an engine.
-#[derive(Debug, Clone)]
-pub struct EngineConfig {
-    /// Requests in flight at once: half of them single searches, a quarter exact searches and explanations, of which more are refused; a
-    /// quarter batches and streams, which queue instead.
-    pub max_requests: usize,
-    /// Time for a request whose client sets no deadline.
-    pub default_time: Duration,
-    /// Bytes of the cache of question vectors; 0: none.
-    pub question_cache: usize,
-    /// Bytes of the cache of the nodes that filters allow; 0: none.
-    pub filter_cache: usize,
-    /// The generation of the only index to start with; none: the one that `CURRENT` names.
-    pub generation: Option<u64>,
-    /// Memory of the process, to which the engine adds its caches and replies. An index that does not fit is not served.
-    pub memory: ProcessMemory,
-    /// Share of one core that comparing searches with exact ones may take; 0: none are.
-    pub live_recall_share: f64,
-}
-
-impl Default for EngineConfig {
-    fn default() -> Self {
-        Self {
-            max_requests: 512,
-            default_time: Duration::from_secs(10),
-            question_cache: 0,
-            filter_cache: 0,
-            generation: None,
-            memory: ProcessMemory::default(),
-            live_recall_share: 0.0,
-        }
-    }
-}
 
 /// Answers questions. Shared by all requests, of all indexes: so are threads, towers, caches and limits.
 #[derive(Debug)]
@@ -78,6 +46,7 @@ pub struct Engine {
     pub(super) indexes: Indexes,
     pub(super) towers: Towers,
     pub(super) reranker: Option<Reranker>,
+    pub(super) mirrors: Option<Mirrors>,
     pub(super) questions: Option<QuestionCache>,
     pub(super) filters: Option<Arc<FilterCache>>,
     pub(super) checksums: Checksums,
@@ -127,6 +96,7 @@ impl Engine {
             questions: dim.and_then(|dim| QuestionCache::new(config.question_cache, dim)),
             towers,
             reranker: None,
+            mirrors: None,
             filters: FilterCache::new(config.filter_cache).map(Arc::new),
             checksums,
             process,

@@ -15,6 +15,7 @@ use super::engine::Engine;
 use super::served_index::ServedIndex;
 use crate::error::{Error, Result};
 use crate::memory::IndexMemory;
+use crate::mirrors::Mirrors;
 
 /// Until a generation that could not be served is tried again.
 const RETRY: Duration = Duration::from_mins(1);
@@ -38,9 +39,22 @@ fn close_in_background(snapshot: Arc<Snapshot>) {
 }
 
 impl Engine {
-    /// Opens the generation that `CURRENT` of an index names and serves it; returns the old and the new number.
+    /// With indexes that are mirrored from stores.
+    #[must_use]
+    pub fn with_mirrors(mut self, mirrors: Option<Mirrors>) -> Self {
+        self.mirrors = mirrors;
+        self
+    }
+
+    /// Opens the generation that `CURRENT` of an index names and serves it; returns the old and the new number. Of an index in a store, that is the
+    /// store's `CURRENT`: its generation is fetched first.
     pub async fn reload(self: &Arc<Self>, index: &str) -> Result<(u64, u64)> {
-        self.reload_index(self.index(index, &Caller::default())?).await
+        let index = self.index(index, &Caller::default())?;
+        if let Some(mirrors) = &self.mirrors {
+            let fetched = mirrors.refresh(&index.name).await;
+            fetched.inspect_err(|_| self.metrics.reload(&index.name, false))?;
+        }
+        self.reload_index(index).await
     }
 
     async fn reload_index(self: &Arc<Self>, index: &Arc<ServedIndex>) -> Result<(u64, u64)> {
@@ -59,11 +73,21 @@ impl Engine {
 
     /// Reads every `CURRENT` at intervals of `pause` and serves the generation that it names, until the future is dropped. A generation that
     /// cannot be served is logged once and tried again after a minute, or when `CURRENT` names another; the one that is served stays. A
-    /// directory that cannot be read is reported by `Status`.
+    /// directory that cannot be read is reported by `Status`. Stores are asked at the same intervals, and what they have is fetched.
     pub async fn follow(self: &Arc<Self>, pause: Duration) {
         let mut refused: Vec<Option<(u64, Instant)>> = vec![None; self.indexes.iter().len()];
+        if let Some(mirrors) = &self.mirrors {
+            mirrors.follow(pause, Arc::clone(&self.metrics)).await;
+        }
         loop {
-            tokio::time::sleep(pause).await;
+            let fetched = async {
+                match &self.mirrors {
+                    Some(mirrors) => mirrors.fetched().await,
+                    None => std::future::pending().await,
+                }
+            };
+            // Elapsed, or interrupted by what was fetched.
+            _ = tokio::time::timeout(pause, fetched).await;
             let engine = Arc::clone(self);
             let current = |index: &Arc<ServedIndex>| manifest::current_generation(&index.path).ok().flatten();
             let read = tokio::task::spawn_blocking(move || engine.indexes.iter().map(current).collect::<Vec<_>>());
@@ -153,6 +177,9 @@ impl Engine {
         });
         let switched = work.await.map_err(|_| Error::Internal).flatten();
         self.metrics.reload(&name, switched.is_ok());
+        if let (Some(mirrors), Ok((previous, _))) = (&self.mirrors, &switched) {
+            mirrors.served(&name, *previous);
+        }
         switched
     }
 

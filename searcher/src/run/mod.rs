@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `engine.rs` | what all indexes of a searcher share, and the handling of a request |
+//! | `config.rs` | its configuration |
 //! | `served_index.rs` | the indexes by name, and the generation that is served of each |
 //! | `open_files.rs` | the limit of open files |
 //! | `question_vector.rs` | the vector that a request brings, checked against the index's model |
@@ -36,6 +37,7 @@ mod answer;
 mod batch;
 mod cancellation;
 mod checksums;
+mod config;
 mod documents;
 mod embed;
 mod engine;
@@ -64,7 +66,8 @@ mod warm_up;
 
 pub(crate) use answer::overlap;
 pub use answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, Reranked, StageTimings};
-pub use engine::{Admission, Engine, EngineConfig};
+pub use config::EngineConfig;
+pub use engine::{Admission, Engine};
 pub use explain::Explanation;
 pub use pool::SlotLoad;
 pub use readiness::Readiness;

@@ -10,40 +10,45 @@ use dyad_proto::v1;
 use dyad_proto::v1::searcher_client::SearcherClient;
 
 use crate::fixture::{encoder, request, write_index};
+use crate::http::Http;
 
 /// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The binary, without the variables of this process that would configure it.
-fn dyad_searcher() -> Command {
+pub(crate) fn dyad_searcher() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dyad-searcher"));
     command.env_remove("RUST_LOG").env_remove("DYAD_LOG_FORMAT");
     command
 }
 
 /// A server that ends with this value.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     log: Receiver<String>,
-    url: String,
+    pub(crate) url: String,
+    /// Where the configuration asks for it.
+    pub(crate) http: Option<Http>,
 }
 
 impl Server {
-    fn start(config: &Path) -> Self {
+    pub(crate) fn start(config: &Path) -> Self {
         let mut command = dyad_searcher();
         command.args(["serve", "--config"]).arg(config).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (sender, log) = channel();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let told = BufReader::new(child.stdout.take().unwrap()).lines().next();
-        let Some(Ok(told)) = told else { unreachable!("it does not listen: {:?}", log.iter().collect::<Vec<_>>()) };
-        let url = told.replace("listening on ", "http://");
-        Self { child, log, url }
+        let mut told = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let Some(first) = told.next() else { unreachable!("it does not listen: {:?}", log.iter().collect::<Vec<_>>()) };
+        let url = first.replace("listening on ", "http://");
+        let has_http = fs_err::read_to_string(config).unwrap().contains("\nhttp = ");
+        let http = has_http.then(|| Http::at(told.next().unwrap().replace("HTTP on ", "").parse().unwrap()));
+        Self { child, log, url, http }
     }
 
     /// Waits for a line of the log, and returns those until it.
-    fn logged(&self, wanted: &str) -> Vec<String> {
+    pub(crate) fn logged(&self, wanted: &str) -> Vec<String> {
         let mut before = Vec::new();
         loop {
             match self.log.recv_timeout(PATIENCE) {
@@ -103,7 +108,7 @@ async fn a_running_searcher_follows_its_file() {
 }
 
 /// Exit code, standard output and standard error.
-fn run(command: &mut Command) -> (Option<i32>, String, String) {
+pub(crate) fn run(command: &mut Command) -> (Option<i32>, String, String) {
     let output = command.output().unwrap();
     (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
 }

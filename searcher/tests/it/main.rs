@@ -33,6 +33,7 @@ mod reloads;
 mod rerank;
 mod search;
 mod snippets;
+mod stores;
 mod vectors;
 
 // Of `pki`, whose file is the tests' of dyad-proto.

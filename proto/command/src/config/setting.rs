@@ -238,7 +238,8 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// The text with the user and password of every URL in it replaced by `***`.
+/// The text with the user and password of every URL in it replaced by `***`; of URLs of object stores (all but `http` and `https`) also what
+/// follows `?`, where signatures would be.
 pub(super) fn without_credentials(text: &str) -> String {
     let mut parts = text.split("://");
     let mut masked = parts.next().unwrap_or_default().to_owned();
@@ -246,13 +247,17 @@ pub(super) fn without_credentials(text: &str) -> String {
         // To the end of the word: a password may have characters that should have been encoded, such as `/`.
         let end = part.find([' ', '"', '`', '\'', ',']).unwrap_or(part.len());
         let (authority, rest) = part.split_at(end);
+        let is_store = !masked.ends_with("http") && !masked.ends_with("https");
         masked.push_str("://");
-        match authority.rsplit_once('@') {
-            Some((_, host)) => {
-                masked.push_str("***@");
-                masked.push_str(host);
-            }
-            None => masked.push_str(authority),
+        let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
+        if user.is_some() {
+            masked.push_str("***@");
+        }
+        match place.split_once('?').filter(|_| is_store) {
+            Some((place, _)) => masked.extend([place, "?***"]),
+            // Of a signature that has a `@`, its end is no place.
+            None if is_store && user.is_some_and(|user| user.contains('?')) => masked.push_str("***"),
+            None => masked.push_str(place),
         }
         masked.push_str(rest);
     }

@@ -156,14 +156,16 @@ fn each_value_is_printed_with_its_origin() {
     let arguments = ["config", "print", "--config", "/etc/dyad/t.toml", "--max-count", "9"];
     let variables = [("DYAD_TESTER_LISTEN", "[::1]:2"), ("DYAD_LISTEN", "[::1]:3"), ("DYAD_NAMES", "unused")];
     let configuration = configuration(arguments, &variables);
-    let file = "names = [\"a\", \"https://user:secret@host/x?y#z\"]\nmax-count = 8\nwatch = false\nratio = 1";
+    let file =
+        "names = [\"a\", \"https://user:secret@host/x?y#z\", \"w=az://c/x?sig=secret\", \"az://c/x?sig=se@cret\"]
+                max-count = 8\nwatch = false\nratio = 1";
     assert!(configuration.is_print());
     let printed = printed(&configuration, Some(file)).unwrap();
     let (of_flags, log) = printed.trim_end().rsplit_once('\n').unwrap();
     let expected = "listen = \"[::1]:2\" # environment DYAD_TESTER_LISTEN\n\
                     max-count = 9 # command line\n\
                     ratio = 1.0 # file /etc/dyad/t.toml\n\
-                    names = [\"a\", \"https://***@host/x?y#z\"] # file /etc/dyad/t.toml\n\
+                    names = [\"a\", \"https://***@host/x?y#z\", \"w=az://c/x?***\", \"az://***@***\"] # file /etc/dyad/t.toml\n\
                     switch = false # default\n\
                     watch = false # file /etc/dyad/t.toml\n\
                     # generation is not set\n\

@@ -1,0 +1,118 @@
+//! Generations of a mirror that nobody needs any more are removed, and then the files that no generation names.
+//!
+//! As for every index, the manifest goes first, under the index's lock, and a generation that a process of this machine reads stays.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, Manifest, SHARDS_DIR};
+use dyad_index::storage::WriteLock;
+
+use crate::error::Result;
+use crate::files::{IndexFile, files_of};
+
+/// Folder of what is being removed, below the index.
+const REMOVED: &str = ".removed";
+
+/// A generation of a mirror that is not current.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Found {
+    pub(crate) created_unix_s: u64,
+    pub(crate) generation: u64,
+    pub(crate) index: PathBuf,
+}
+
+/// The mirrors of a cache: its folders that are indexes.
+pub(crate) fn mirrors(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in entries(folder)? {
+        if path.is_dir() && !matches!(manifest::current_generation(&path), Ok(None)) {
+            found.push(path);
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The generations of all mirrors that are not current, the oldest first; what cannot be read is left out.
+pub(crate) fn oldest_first(folder: &Path) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for index in mirrors(folder)? {
+        let Ok(current) = manifest::current_generation(&index) else { continue };
+        for generation in manifest::generations(&index)?.into_iter().filter(|one| Some(*one) != current) {
+            if let Ok(Manifest { created_unix_s, .. }) = manifest::load(&index, generation) {
+                found.push(Found { created_unix_s, generation, index: index.clone() });
+            }
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Removes a generation that is neither current nor read, and the files that no other generation, nor `spared`, names then; says whether it did.
+pub(crate) fn remove(index: &Path, generation: u64, spared: &[IndexFile]) -> Result<bool> {
+    let lock = WriteLock::acquire(index)?;
+    let is_removed = manifest::remove(index, generation, &lock)?;
+    drop(lock);
+    if is_removed {
+        sweep(index, spared)?;
+    }
+    Ok(is_removed)
+}
+
+/// Removes the files that no generation, nor `spared`, names: also those that a killed pull or removal has left.
+pub(crate) fn sweep(index: &Path, spared: &[IndexFile]) -> Result<()> {
+    let removed = index.join(REMOVED);
+    gone(fs_err::remove_dir_all(&removed))?;
+    let lock = WriteLock::acquire(index)?;
+    manifest::settle(index, &lock)?;
+    let mut named: BTreeSet<PathBuf> = spared.iter().map(place_of).collect();
+    for generation in manifest::generations(index)? {
+        // One that cannot be read may name any file: then none is removed.
+        named.extend(files_of(&manifest::load(index, generation)?).iter().map(place_of));
+    }
+    for folder in [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR] {
+        for path in entries(&index.join(folder))? {
+            let place = Path::new(folder).join(path.file_name().unwrap_or_default());
+            if !named.contains(&place) {
+                fs_err::create_dir_all(removed.join(folder))?;
+                fs_err::rename(&path, removed.join(&place))?;
+            }
+        }
+    }
+    // Removing large files takes time, and needs no lock.
+    drop(lock);
+    gone(fs_err::remove_dir_all(removed)).map(drop)
+}
+
+/// What a file is moved with: a directory in `shards/` or `metadata/`, or itself.
+fn place_of(file: &IndexFile) -> PathBuf {
+    file.entry.path.splitn(3, '/').take(2).collect()
+}
+
+/// Bytes of all files below a path, but for those below `other`.
+pub(crate) fn bytes_below(path: &Path, other: &Path) -> Result<u64> {
+    if path == other {
+        return Ok(0);
+    }
+    let Some(found) = gone(fs_err::symlink_metadata(path))? else { return Ok(0) };
+    if !found.is_dir() {
+        return Ok(found.len());
+    }
+    entries(path)?.iter().map(|path| bytes_below(path, other)).sum()
+}
+
+/// What is in a folder; nothing where there is none.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let Some(found) = gone(fs_err::read_dir(folder))? else { return Ok(Vec::new()) };
+    found.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// None for what is not there, or not any more.
+fn gone<T>(result: std::io::Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        result => Ok(Some(result?)),
+    }
+}

@@ -1,0 +1,217 @@
+//! The thread that keeps mirrors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dyad_files::space::Bytes;
+use dyad_store::Pulled;
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use super::index::MirroredIndex;
+use crate::error::{Error, Result};
+use crate::metrics::Metrics;
+
+/// Stores that are asked at once.
+const AT_ONCE: usize = 8;
+/// Between two tries at the start.
+const RETRY: Duration = Duration::from_secs(1);
+/// Longest pause after failures, where the pause without any is shorter.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// What the thread is to do.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// To fetch the store's current generation, and say when it is there.
+    Refresh { name: String, done: oneshot::Sender<Result<()>> },
+    /// To remove all generations but the current one and this one.
+    Tidy { name: String, keep: u64 },
+    /// To ask every store at these intervals.
+    Follow { pause: Duration, metrics: Arc<Metrics> },
+}
+
+/// A mirror, and what is known of its store.
+struct Kept {
+    index: MirroredIndex,
+    failures: u32,
+    next: Instant,
+}
+
+/// All mirrors.
+pub(super) struct Keeper {
+    all: Vec<Kept>,
+    following: Option<(Duration, Arc<Metrics>)>,
+    stop: Arc<AtomicBool>,
+    fetched: Arc<Notify>,
+}
+
+impl Keeper {
+    pub(super) fn new(indexes: Vec<MirroredIndex>, stop: Arc<AtomicBool>, fetched: Arc<Notify>) -> Self {
+        let kept = |index| Kept { index, failures: 0, next: Instant::now() };
+        Self { all: indexes.into_iter().map(kept).collect(), following: None, stop, fetched }
+    }
+
+    /// Fetches what is not there yet; `wait` is the patience with all stores together.
+    pub(super) async fn begin(&self, wait: Duration) -> Result<()> {
+        let deadline = Instant::now() + wait;
+        for kept in &self.all {
+            kept.begin(deadline, &self.stop).await?;
+        }
+        Ok(())
+    }
+
+    /// Does what is ordered, until nobody can order any more.
+    pub(super) async fn work(&mut self, mut orders: mpsc::Receiver<Order>) {
+        loop {
+            let next = self.all.iter().map(|kept| kept.next).min().filter(|_| self.following.is_some());
+            let due = async {
+                match next {
+                    Some(next) => sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(order) => self.carry_out(order).await,
+                    None => return,
+                },
+                () = due => self.look().await,
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Refresh { name, done } => {
+                let Some(kept) = self.all.iter().find(|kept| kept.index.name == name) else { return };
+                let fetched = match kept.index.look().await {
+                    Ok(_) => kept.fetch(&self.stop).await.map(drop),
+                    Err(error) => Err(error),
+                };
+                // One that does not wait any more has the generation served by the next reload.
+                drop(done.send(fetched));
+            }
+            Order::Tidy { name, keep } => {
+                self.all.iter().filter(|kept| kept.index.name == name).for_each(|kept| kept.index.tidy(Some(keep)));
+            }
+            Order::Follow { pause, metrics } => {
+                self.following = Some((pause, metrics));
+                self.all.iter_mut().for_each(|kept| kept.next = Instant::now());
+            }
+        }
+    }
+
+    /// Asks the stores whose time has come, and fetches what they have.
+    async fn look(&mut self) {
+        let Some((pause, metrics)) = self.following.clone() else { return };
+        let now = Instant::now();
+        let ask = async |kept: &Kept| if kept.next <= now { Some(kept.index.look().await) } else { None };
+        let asked: Vec<Option<Result<String>>> = stream::iter(&self.all).map(ask).buffered(AT_ONCE).collect().await;
+        for (kept, pointer) in self.all.iter_mut().zip(asked) {
+            let Some(pointer) = pointer else { continue };
+            let fetched = match pointer {
+                Ok(pointer) if kept.index.mirror.has(&pointer) => Ok(false),
+                Ok(_) => kept.fetch(&self.stop).await,
+                Err(error) => Err(error),
+            };
+            let name = &kept.index.name;
+            match fetched {
+                Ok(is_new) => {
+                    if kept.failures > 0 {
+                        tracing::info!(index = name, "the index's store can be followed again");
+                    }
+                    kept.failures = 0;
+                    kept.next = Instant::now() + pause;
+                    if is_new {
+                        self.fetched.notify_one();
+                    }
+                }
+                Err(error) if self.stop.load(Ordering::Relaxed) || is_held(&error) => {
+                    kept.next = Instant::now() + pause;
+                }
+                Err(error) => {
+                    let again = back_off(pause, kept.failures);
+                    kept.failures += 1;
+                    kept.next = Instant::now() + again;
+                    metrics.reload(name, false);
+                    tracing::warn!(%error, "cannot follow a store; what is served is served on, next try in {again:?}");
+                }
+            }
+        }
+    }
+}
+
+impl Kept {
+    async fn begin(&self, deadline: Instant, stop: &AtomicBool) -> Result<()> {
+        loop {
+            let fetched = match self.index.look().await {
+                // Of a rollback on this machine.
+                Ok(pointer) if self.index.mirror.is_rolled_back(&pointer) => Ok(false),
+                Ok(_) => self.fetch(stop).await,
+                Err(error) => Err(error),
+            };
+            let Err(error) = fetched else {
+                self.index.tidy(None);
+                return Ok(());
+            };
+            let (name, url) = (&self.index.name, self.index.mirror.remote().url());
+            if let Some(generation) = self.index.mirror.generation() {
+                tracing::warn!(%error, index = name, generation, url, "serving what was fetched before: the store's generation cannot be");
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !may_pass(&error) || stop.load(Ordering::Relaxed) {
+                return Err(error);
+            }
+            tracing::info!(%error, "waiting {left:.0?} more for an index in a store");
+            tokio::time::sleep(RETRY.min(left)).await;
+        }
+    }
+
+    /// Fetches the store's current generation; says whether it is another one than before.
+    async fn fetch(&self, stop: &AtomicBool) -> Result<bool> {
+        let go_on = || !stop.load(Ordering::Relaxed);
+        let (name, began) = (&self.index.name, Instant::now());
+        let of = |error| Error::Store { name: name.clone(), error: Box::new(error) };
+        let Pulled { generation, files, bytes, present, is_new } =
+            self.index.mirror.refresh(&go_on).await.map_err(of)?;
+        if is_new {
+            let (url, bytes, time) = (self.index.mirror.remote().url(), Bytes(bytes), began.elapsed());
+            tracing::info!(index = name, generation, url, files, %bytes, present, ?time, "fetched from a store");
+        }
+        Ok(is_new)
+    }
+}
+
+/// Whether another try may succeed without anyone's help.
+fn may_pass(error: &Error) -> bool {
+    match error {
+        Error::StoreLate { .. } => true,
+        Error::Store { error, .. } => error.is_transient(),
+        _ => false,
+    }
+}
+
+/// Whether another searcher, with the same cache, fetches the index: then it is there soon.
+fn is_held(error: &Error) -> bool {
+    matches!(error, Error::Store { error, .. } if matches!(**error, dyad_store::Error::Held { .. }))
+}
+
+/// The pause after so many failures before this one.
+fn back_off(pause: Duration, failures: u32) -> Duration {
+    pause.saturating_mul(1 << failures.min(20)).min(LONGEST.max(pause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_five_minutes_and_are_never_shorter_than_asked_for() {
+        let seconds = |pause, failures| back_off(Duration::from_secs(pause), failures).as_secs();
+        assert_eq!([0, 1, 2, 8, 9, 1_000].map(|failures| seconds(1, failures)), [1, 2, 4, 256, 300, 300]);
+        assert_eq!([0, 1, 1_000].map(|failures| seconds(3600, failures)), [3600; 3]);
+    }
+}
