@@ -109,8 +109,9 @@ else
   step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
 fi
 if [[ -z ${DYAD_PYTHON:-} ]]; then
-  skipped+=('NO_PYTHON=1: a bulk job on Ray')
+  skipped+=('NO_PYTHON=1: a bulk job on Ray, and the schemas of Kubernetes')
 else
+  step 'Kubernetes' "$DYAD_PYTHON" deploy/tests/k8s_test.py "$binaries"
   if [[ -n ${DYAD_DATA:-} ]]; then
     step 'a bulk job on Ray' "$DYAD_PYTHON" deploy/tests/ray_test.py "$binaries" "$DYAD_MODEL"
   fi
