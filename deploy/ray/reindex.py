@@ -153,12 +153,23 @@ def task(options: argparse.Namespace, command: list[str], **resources: float) ->
     return ray.remote(run).options(name=" ".join(command[1:3]), **again, **resources).remote(command)
 
 
+def encoder_cpus(options: argparse.Namespace) -> int:
+    """Cores of an actor: a GPU needs one to feed it."""
+    return 1 if options.num_gpus else options.threads
+
+
+def warn_of_room(what: str, **needs: float) -> None:
+    """Says what will wait, if no node that is there now has what it needs."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(all(has.get(name, 0) >= amount for name, amount in needs.items()) for has in nodes):
+        print(f"warning: {what} waits for a node with {json.dumps(needs)}, which none has now", file=sys.stderr, flush=True)
+
+
 def embedder(options: argparse.Namespace) -> ray.actor.ActorHandle:
     """An actor that Ray starts again, with the call that it was at, wherever there is room. That is not limited: until Ray has noticed that a node is
     lost, calls of its actors fail several times."""
-    cpus = 1 if options.num_gpus else options.threads
     again = {"max_restarts": -1, "max_task_retries": -1}
-    return Embedder.options(num_cpus=cpus, num_gpus=options.num_gpus, **again).remote(options)
+    return Embedder.options(num_cpus=encoder_cpus(options), num_gpus=options.num_gpus, **again).remote(options)
 
 
 def missing(status: dict[str, Any], what: str) -> list[int]:
@@ -182,12 +193,9 @@ def tell(tasks: list[ray.ObjectRef], timeout: float | None) -> list[ray.ObjectRe
 def embed_and_build(options: argparse.Namespace, pool: ActorPool, plan: dict[str, Any], status: dict[str, Any]) -> None:
     """Embeds what is missing, and builds each missing shard once its partitions are there."""
     partitions = missing(status, "partitions")
-    lacks: dict[int, set[int]] = {}
-    ends = list(itertools.accumulate(plan["job"]["shards"]))
-    first = dict(enumerate([0, *ends]))
-    not_done = set(partitions)
-    for shard in missing(status, "shards"):
-        lacks[shard] = not_done.intersection(range(first[shard], ends[shard]))
+    # A shard holds partitions that follow one another.
+    ends = [0, *itertools.accumulate(plan["job"]["shards"])]
+    lacks = {shard: set(partitions).intersection(range(ends[shard], ends[shard + 1])) for shard in missing(status, "shards")}
     shard_of = {partition: shard for shard, of in lacks.items() for partition in of}
     memory = plan["estimate"]["shard_memory_bytes"]
 
@@ -222,6 +230,7 @@ def reindex(options: argparse.Namespace) -> None:
     has = ray.cluster_resources()
     if options.num_gpus is None:
         options.num_gpus = 1 if options.model and has.get("GPU") else 0
+    warn_of_room("each encoder", CPU=encoder_cpus(options), GPU=options.num_gpus)
     first = embedder(options)
     plan = ray.get(first.plan.remote())
     status = json.loads(ray.get(task(options, [*bulk(options, "status"), "--json"], num_cpus=0)))
@@ -235,13 +244,12 @@ def reindex(options: argparse.Namespace) -> None:
         f"{status['shards_done']} of {status['shards']} shards are built; a shard takes at most {memory / 1e9:.1f} GB of memory",
         flush=True,
     )
-    if not any(node["Resources"].get("memory", 0) >= memory for node in ray.nodes() if node["Alive"]):
-        print("warning: no node has that much memory now: shards wait for one", file=sys.stderr)
+    warn_of_room("each shard", CPU=options.threads, memory=memory)
     room = has.get("GPU", 0) / options.num_gpus if options.num_gpus else has.get("CPU", 0) / options.threads
     encoders = min(options.encoders or max(int(room), 1), len(left))
     pool = ActorPool([first, *(embedder(options) for _ in range(encoders - 1))])
     embed_and_build(options, pool, plan, status)
-    print(ray.get(task(options, [*bulk(options, "commit"), *scratch(options)], num_cpus=0)).strip())
+    print(ray.get(task(options, [*bulk(options, "commit"), *scratch(options)], num_cpus=1)).strip())
 
 
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:

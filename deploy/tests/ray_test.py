@@ -277,6 +277,28 @@ class ReindexTest(unittest.TestCase):
         self.log(f"{len(keys)} documents in {shards} shards are those of one build; values of vectors differ by at most {difference:.1e}")
 
 
+class MissingTest(unittest.TestCase):
+    """What a status leaves to do."""
+
+    def setUp(self):
+        if not SETTINGS:
+            self.skipTest("needs Ray: ray_test.py BINARIES MODEL")
+        spec = importlib.util.spec_from_file_location("reindex", REINDEX)
+        self.reindex = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.reindex)
+
+    def missing(self, count, done, listed):
+        """The partitions that are left, by a status."""
+        return self.reindex.missing({"partitions": count, "partitions_done": done, "partitions_missing": listed}, "partitions")
+
+    def test_a_status_that_lists_all(self):
+        self.assertEqual(self.missing(9, 9, []), [])
+        self.assertEqual(self.missing(9, 6, [2, 3, 8]), [2, 3, 8])
+
+    def test_what_comes_after_a_full_list_may_be_missing(self):
+        self.assertEqual(self.missing(9, 4, [2, 5]), [2, 5, 6, 7, 8])
+
+
 def vectors(folder):
     """The vector of each key of an export."""
     header, *rows = (folder / "metadata.tsv").read_text().splitlines()
