@@ -2,7 +2,7 @@
 
     pip install ray
     python deploy/ray/reindex.py --input 's3://BUCKET/corpus/*.jsonl' --index s3://BUCKET/index --out s3://BUCKET/job \\
-        --model /models/minilm --dtype bf16 --split 200 --overlap 40 --threads 16 -- --max-bad 100
+        --model /models/minilm --dtype bf16 --split 150 --overlap 30 --threads 16 -- --max-bad 100
 
 An actor per encoder owns a `dyad-encoder serve` on a loopback port of its node, on a GPU where the cluster has some. The pool of these plans
 the job and embeds its partitions. A shard is built by a task as soon as its own partitions are embedded, and the last task publishes all of
@@ -160,6 +160,7 @@ def encoder_cpus(options: argparse.Namespace) -> int:
 
 def warn_of_room(what: str, **needs: float) -> None:
     """Says what will wait, if no node that is there now has what it needs."""
+    needs = {name: amount for name, amount in needs.items() if amount}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(all(has.get(name, 0) >= amount for name, amount in needs.items()) for has in nodes):
         print(f"warning: {what} waits for a node with {json.dumps(needs)}, which none has now", file=sys.stderr, flush=True)
