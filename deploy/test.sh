@@ -3,7 +3,7 @@
 #
 #   deploy/test.sh                  PROFILE=ci by default
 #   DYAD_DATA=DIR deploy/test.sh    also the tests on real data
-#   NO_PYTHON=1 deploy/test.sh      without the Python environment (1.6 GB) and the tests that compare with Python
+#   NO_PYTHON=1 deploy/test.sh      without the Python environment (1.9 GB) and the tests that compare with Python
 set -euo pipefail
 
 # Relative to the caller's directory.
@@ -66,7 +66,7 @@ reference() {
 }
 
 if [[ -z ${DYAD_DATA:-} ]]; then
-  skipped+=('DYAD_DATA is not set: tests on real data (parity on 1,000 texts, quality on reqa-squad and scifact)')
+  skipped+=('DYAD_DATA is not set: tests on real data (parity on 1,000 texts, quality on reqa-squad and scifact, a bulk job on Ray)')
 else
   [[ -d $DYAD_DATA ]] || die "DYAD_DATA is not a directory: $DYAD_DATA"
   if [[ -n ${DYAD_PYTHON:-} ]]; then
@@ -107,6 +107,14 @@ if [[ -z ${DYAD_PYTHON:-} ]]; then
 else
   prometheus=$(deploy/prometheus.sh) || skipped+=('no Prometheus (apt-get install prometheus): the alert rules, and one that fires')
   step 'dashboard and alerts' "$DYAD_PYTHON" deploy/tests/metrics.py "$binaries" "$DYAD_MODEL" ${prometheus:+"$prometheus"}
+fi
+if [[ -z ${DYAD_PYTHON:-} ]]; then
+  skipped+=('NO_PYTHON=1: a bulk job on Ray, and the schemas of Kubernetes')
+else
+  step 'Kubernetes' "$DYAD_PYTHON" deploy/tests/k8s_test.py "$binaries"
+  if [[ -n ${DYAD_DATA:-} ]]; then
+    step 'a bulk job on Ray' "$DYAD_PYTHON" deploy/tests/ray_test.py "$binaries" "$DYAD_MODEL"
+  fi
 fi
 step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
 

@@ -3,7 +3,7 @@
 Each command of ours in their `sh` blocks runs with the binaries of a build, in a scratch folder that holds the corpus of the
 quick start. Servers get a free port and end with the folder. `openssl` runs where it is there, and else what needs its certificate cannot. What `learn` prints has to bear out that hybrid loses nothing to
 its better half. `curl` runs as it is, and `grpcurl` by a script in its place, which needs DYAD_PYTHON, as the tests of the Python client do, which run against the searcher
-of the first README. What fetches or builds
+of the first README. The shell's lines of a bulk job, in deploy/README.md, are run as they are, where jq is there. What fetches or builds
 (`deploy/*.sh`, `cargo`) is run by CI itself; other programs are left out, and named.
 """
 
@@ -117,6 +117,24 @@ def check_python_client(root, url):
     subprocess.run(tests, cwd=client, env=environment, check=True, timeout=COMMAND_S)
 
 
+def run_bulk_job(root, binaries, folder, environment, encoder):
+    """The lines of deploy/README.md that run a bulk job by a shell, with a directory in place of the bucket; gives how many ran."""
+    if not shutil.which("jq"):
+        print("deploy/README.md: not run here, for want of jq: the shell's lines of a bulk job")
+        return 0
+    blocks = re.findall(r"^```sh\n(.*?)^```", (root / "deploy/README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (lines,) = (block for block in blocks if "xargs" in block)
+    script = lines.replace("s3://BUCKET/corpus/*.jsonl", "quickstart/corpus.jsonl").replace(ENCODER, encoder)
+    script = script.replace("s3://BUCKET/", f"file://{folder}/bulk/")
+    paths = environment | {"PATH": f"{binaries}:{environment['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=paths, capture_output=True, text=True, timeout=COMMAND_S, check=False
+    )
+    if done.returncode != 0 or "published generation 1 of" not in done.stdout:
+        raise SystemExit(f"deploy/README.md: {lines}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return len(lines.splitlines())
+
+
 def of_others(root, words, servers):
     """The command of another program than ours, as it runs here; none where it does not."""
     if words[0] == "openssl" and shutil.which("openssl"):
@@ -145,7 +163,7 @@ def run_all(root, binaries, model, folder):
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<4f", 1, 0, 3, 4)
     for name in ("vectors.npy", "questions.npy"):
         (folder / name).write_bytes(array)
-    environment, servers, count = os.environ | {"RUST_LOG": "warn"}, Servers(), 0
+    environment, servers, count = os.environ | {"RUST_LOG": "warn", "TMPDIR": str(folder)}, Servers(), 0
     try:
         for document in READMES:
             for words in commands((root / document).read_text()):
@@ -155,7 +173,7 @@ def run_all(root, binaries, model, folder):
                 if program:
                     stands_for = STANDS_FOR | {ENCODER: servers.urls.get("dyad-encoder", ENCODER)}
                     # A store that needs no account.
-                    stands_for |= {"s3://BUCKET/PREFIX": f"file://{folder}/store"}
+                    stands_for |= {f"s3://BUCKET/{name}": f"file://{folder}/store/{name}" for name in ("PREFIX", "INDEX", "JOB")}
                     command = [str(binaries / program[1]), *(stands_for.get(word, word) for word in words[1:])]
                 else:
                     command = of_others(root, words, servers)
@@ -177,6 +195,8 @@ def run_all(root, binaries, model, folder):
                     raise SystemExit(f"{document}: {shlex.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
                 if words[1] == "learn":
                     check_hybrid(done.stdout)
+            if document == "indexer/README.md":
+                count += run_bulk_job(root, binaries, folder, environment, servers.urls["dyad-encoder"])
             if document == "README.md" and os.environ.get("DYAD_PYTHON"):
                 check_python_client(root, servers.urls["dyad-searcher"])
     finally:
