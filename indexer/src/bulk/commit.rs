@@ -9,6 +9,7 @@ use dyad_store::{Committed, Remote, commit as publish, gc as collect};
 use serde::Serialize;
 
 use super::embed::KEYS;
+use super::error::JobError;
 use super::keys::KeyMerge;
 use super::place::{Place, partition_folder, partition_record, shard_record};
 use super::record::{DONE, PARTITIONS, PLAN, PartitionDone, Plan, ShardDone};
@@ -38,12 +39,12 @@ pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<Comm
     if !missing.is_empty() {
         let (total, count) = (missing.len(), shards.len());
         let first = missing.into_iter().take(5).map(|shard| shard.to_string()).collect();
-        return Err(Error::NotDone { what: "shards", total, count, first, command: "shard" });
+        return Err(JobError::NotDone { what: "shards", total, count, first, command: "shard" }.into());
     }
     let partitions = all_done(&place, &plan.job.partitions)?;
     let rejected: u64 = partitions.iter().map(|done| done.rejected).sum();
     if rejected > plan.job.max_bad {
-        return Err(Error::TooManyBad { got: rejected, allowed: plan.job.max_bad });
+        return Err(JobError::TooManyBad { got: rejected, allowed: plan.job.max_bad }.into());
     }
     let manifest = manifest_of(&plan, shards.into_iter().flatten(), &partitions);
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;

@@ -12,6 +12,7 @@ use dyad_index::manifest::FileEntry;
 use dyad_store::{PushOptions, Remote};
 use fail::fail_point;
 
+use super::error::JobError;
 use super::input::fetch;
 use super::place::{Place, partition_folder, partition_record};
 use super::record::{Partition, PartitionDone, Plan, Slice, VERSION};
@@ -56,7 +57,7 @@ pub fn embed(
     let plan = place.plan()?;
     let count = plan.job.partitions.len();
     let Some(partition) = plan.job.partitions.get(number) else {
-        return Err(Error::NoTask { option: "partition", count, got: number });
+        return Err(JobError::NoTask { option: "partition", count, got: number }.into());
     };
     if let Some(done) = place.partition_done(partition)? {
         return Ok(Embedded { done, is_new: false });
@@ -120,12 +121,13 @@ pub fn embed(
 fn wrapped(input: &Remote, slice: &Slice, error: Error) -> Error {
     match error {
         Error::Cancelled => error,
-        error => Error::Input {
+        error => JobError::Input {
             url: input.url().to_owned(),
             name: slice.name.clone(),
             first: slice.first,
             source: Box::new(error),
-        },
+        }
+        .into(),
     }
 }
 
@@ -134,7 +136,7 @@ fn check_model(plan: &Plan, got: &ModelRecord) -> Result<(), Error> {
     if got.same_space(expected) {
         return Ok(());
     }
-    Err(Error::PlannedModel { expected: Box::new(expected.clone()), got: Box::new(got.clone()) })
+    Err(JobError::PlannedModel { expected: Box::new(expected.clone()), got: Box::new(got.clone()) }.into())
 }
 
 /// What is written for a partition.
@@ -285,7 +287,7 @@ impl<'a> Task<'a> {
             self.keys.windows(2).filter_map(|pair| pair.first().filter(|key| pair.last() == Some(key))).collect();
         if !repeated.is_empty() {
             let first = repeated.iter().take(5).map(|key| (*key).clone()).collect();
-            return Err(Error::RepeatedKeys { total: repeated.len() as u64, first });
+            return Err(JobError::RepeatedKeys { total: repeated.len() as u64, first }.into());
         }
         let mut out = BufWriter::new(fs_err::File::create(self.dir.join(KEYS))?);
         for key in &self.keys {

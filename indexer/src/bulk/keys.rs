@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::io::{BufRead as _, BufReader, Lines};
 use std::path::Path;
 
+use super::error::JobError;
 use crate::error::Error;
 
 /// Keys that are shown.
@@ -48,7 +49,7 @@ impl KeyMerge {
             }
             last = Some(key);
         }
-        if total == 0 { Ok(()) } else { Err(Error::RepeatedKeys { total, first }) }
+        if total == 0 { Ok(()) } else { Err(JobError::RepeatedKeys { total, first }.into()) }
     }
 }
 
@@ -80,7 +81,7 @@ mod tests {
             let expected: u64 = repeated.iter().map(|(_, count)| **count - 1).sum();
             match merge.refuse_repeated() {
                 Ok(()) => prop_assert_eq!(expected, 0),
-                Err(Error::RepeatedKeys { total, first }) => {
+                Err(Error::Job(JobError::RepeatedKeys { total, first })) => {
                     prop_assert_eq!(total, expected);
                     let shown: Vec<String> = repeated.iter().take(SHOWN).map(|(key, _)| (*key).clone()).collect();
                     prop_assert_eq!(first, shown);

@@ -21,10 +21,12 @@
 //! | `embed.rs` | `bulk embed` |
 //! | `shard.rs` | `bulk shard` |
 //! | `keys.rs` | keys that come more than once |
+//! | `error.rs` | errors |
 //! | `commit.rs` | `bulk commit`, `bulk status`, `bulk gc` |
 
 mod commit;
 mod embed;
+mod error;
 mod input;
 mod keys;
 mod place;
@@ -34,6 +36,7 @@ mod shard;
 
 pub use commit::{CommitSummary, Status, Swept, commit, gc, status};
 pub use embed::{Embedded, embed};
+pub use error::JobError;
 pub use plan::{PlanConfig, Planned, Vectors, plan};
 pub use record::{Estimate, Graph, Job, Partition, PartitionDone, Plan, Reading, ShardDone, Slice};
 pub use shard::{Built, shard};

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 
+use super::error::JobError;
 use super::record::{DONE, PARTITIONS, PLAN, Partition, PartitionDone, Plan, SHARDS, ShardDone, VERSION};
 use crate::error::Error;
 
@@ -36,7 +37,7 @@ impl<'a> Place<'a> {
 
     /// The plan; an error where there is none.
     pub(super) fn plan(&self) -> Result<Plan, Error> {
-        self.plan_if_any()?.ok_or_else(|| Error::NoPlan { url: self.remote.url().to_owned() })
+        self.plan_if_any()?.ok_or_else(|| JobError::NoPlan { url: self.remote.url().to_owned() }.into())
     }
 
     pub(super) fn plan_if_any(&self) -> Result<Option<Plan>, Error> {
@@ -75,7 +76,7 @@ impl<'a> Place<'a> {
     }
 
     fn broken(&self, name: &str, part: &'static str, expected: String, got: String) -> Error {
-        Error::BulkRecord { path: format!("{}/{name}", self.remote.url()), part, expected, got }
+        JobError::Record { path: format!("{}/{name}", self.remote.url()), part, expected, got }.into()
     }
 
     /// Puts a record where there is none; false where another attempt was faster.

@@ -8,6 +8,7 @@ use dyad_index::ModelRecord;
 use dyad_index::format::RowType;
 use dyad_store::{Object, Remote, find};
 
+use super::error::JobError;
 use super::input::{can_be_cut, cut, fetch};
 use super::place::Place;
 use super::record::{Estimate, Graph, Job, PLAN, Partition, Plan, Reading, Slice, VERSION};
@@ -135,7 +136,7 @@ fn same(place: &Place<'_>, there: Plan, job: &Job) -> Result<Planned, Error> {
     let differs = fields(&there.job).into_iter().zip(fields(job)).find(|(there, here)| there != here);
     match differs {
         Some(((part, expected), (_, got))) => {
-            Err(Error::OtherPlan { url: place.remote.url().to_owned(), part, expected, got })
+            Err(JobError::OtherPlan { url: place.remote.url().to_owned(), part, expected, got }.into())
         }
         None => Ok(Planned { plan: there, is_new: false }),
     }

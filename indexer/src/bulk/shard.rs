@@ -11,6 +11,7 @@ use dyad_store::{PushOptions, Remote};
 use fail::fail_point;
 
 use super::embed::{DOCUMENTS, KEYS};
+use super::error::JobError;
 use super::keys::KeyMerge;
 use super::place::{Place, partition_folder, shard_record};
 use super::record::{Partition, PartitionDone, Plan, ShardDone, VERSION};
@@ -48,7 +49,7 @@ pub fn shard(
     let plan = place.plan()?;
     let count = plan.job.shards.len();
     let Some(partitions) = partitions_of(&plan, number) else {
-        return Err(Error::NoTask { option: "shard", count, got: number });
+        return Err(JobError::NoTask { option: "shard", count, got: number }.into());
     };
     if let Some(done) = place.shard_done(number)? {
         return Ok(Built { done, is_new: false });
@@ -115,7 +116,7 @@ pub(super) fn all_done(place: &Place<'_>, partitions: &[Partition]) -> Result<Ve
     }
     let (total, count) = (missing.len(), partitions.len());
     missing.truncate(5);
-    Err(Error::NotDone { what: "partitions", total, count, first: missing, command: "embed" })
+    Err(JobError::NotDone { what: "partitions", total, count, first: missing, command: "embed" }.into())
 }
 
 /// Fetches partitions one after another into one spool.
@@ -138,7 +139,7 @@ fn gather<'a>(
             // What was read once is taken as it is.
             let read = ReadOptions { max_text_bytes: usize::MAX, ..ReadOptions::default() };
             let mut corpus = CorpusReader::open(&dir.join(DOCUMENTS), &read)?;
-            let mut source = FileSource::open(&dir)?;
+            let mut source = FileSource::open_of(&dir, &plan.job.model)?;
             while let Some(embedded) = source.pull(&mut corpus, control.cancel)? {
                 spool.add(&embedded.document, &embedded.row)?;
                 control.progress.advance(1);

@@ -139,8 +139,7 @@ pub fn reembed(
     }
     // The first one is held to the end: what was read of it may be purged only where it can be purged of the new shards too.
     let (mut later, mut next) = (None, plan.shards);
-    let mut change =
-        Change { operation: "reembed".to_owned(), read: documents, indexed: documents, ..Change::default() };
+    let mut change = Change { operation: "reembed".to_owned(), ..Change::default() };
     for _ in 0..ATTEMPTS {
         control.check()?;
         let last = later.as_ref().unwrap_or(&base);

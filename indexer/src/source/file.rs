@@ -34,7 +34,24 @@ impl FileSource {
         let model = reader.model().clone();
         let model =
             ModelRecord::of_unit_vectors(model.name, model.fingerprint, model.dim, &model.metric, model.max_tokens)?;
-        Ok(Self { dir: dir.to_owned(), reader, model, row: 0, digest: SourceDigest::default() })
+        Ok(Self::of(dir, reader, model))
+    }
+
+    /// Opens a directory whose vectors are of this model, compared by whatever metric.
+    pub(crate) fn open_of(dir: &Path, model: &ModelRecord) -> Result<Self, Error> {
+        let reader = EmbeddingsReader::open(dir)?;
+        let got = reader.model();
+        if (&got.fingerprint, got.dim, got.metric.as_str())
+            != (&model.fingerprint, model.dim, model.metric.to_string().as_str())
+        {
+            let (url, expected) = (dir.display().to_string(), model.fingerprint.clone());
+            return Err(Error::ModelChanged { url, expected, got: got.fingerprint.clone() });
+        }
+        Ok(Self::of(dir, reader, model.clone()))
+    }
+
+    fn of(dir: &Path, reader: EmbeddingsReader, model: ModelRecord) -> Self {
+        Self { dir: dir.to_owned(), reader, model, row: 0, digest: SourceDigest::default() }
     }
 
     /// Number type that the vectors were computed in, where the set says so.

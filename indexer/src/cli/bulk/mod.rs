@@ -1,4 +1,10 @@
 //! `dyad-indexer bulk`: a corpus embedded and indexed by tasks that any engine can schedule, repeat and kill.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `plan.rs` | `bulk plan` |
+
+mod plan;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -8,21 +14,16 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::Subcommand;
 use dyad_command::cancel_on_signal;
-use dyad_corpus::ReadArguments;
 use dyad_files::space::Bytes;
-use dyad_index::Metric;
-use dyad_index::format::RowType;
-use dyad_indexer::bulk::{self, Estimate, Graph, PlanConfig, Vectors};
+use dyad_indexer::bulk;
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::RecallTarget;
-use dyad_indexer::source::{DeclaredModel, RemoteConfig, RemoteSource};
+use dyad_indexer::source::{RemoteConfig, RemoteSource};
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
 use serde_json::json;
 
 use super::bar::Bar;
-use super::build::VectorType;
 use super::change::age;
-use super::documents::{Compared, Long, threads};
+use super::documents::threads;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -33,7 +34,7 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Step {
     /// Cut the inputs into partitions and shards, estimate what they take by a sample, and put plan.json where there is none
-    Plan(Box<PlanArguments>),
+    Plan(Box<plan::Arguments>),
     /// Embed one partition; nothing is done where that is done already
     Embed(EmbedArguments),
     /// Build one shard, whose partitions are embedded; nothing is done where that is done already
@@ -44,73 +45,6 @@ enum Step {
     Status(StatusArguments),
     /// Remove what killed tasks have left: objects that no record names, by their age
     Gc(GcArguments),
-}
-
-#[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("vectors").required(true).args(["encoder", "model_name"]))]
-struct PlanArguments {
-    /// Inputs: 's3://BUCKET/DIR/*.parquet', or files of this machine
-    #[arg(long, value_name = "PATTERN")]
-    input: String,
-    /// The index: s3://, gs://, az:// or file://
-    #[arg(long, value_name = "URL")]
-    index: String,
-    /// Where the job's plan, records and vectors go: s3://, gs://, az:// or file://
-    #[arg(long, value_name = "URL")]
-    out: String,
-    /// Encoder service of the model, http://HOST:PORT, or several between commas: embeds a sample
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
-    encoder: Vec<String>,
-    /// The inputs are Parquet files that hold the vectors, in a column `vector`, and this is the name of the model that made them
-    #[arg(long, value_name = "NAME")]
-    model_name: Option<String>,
-    /// Fingerprint of that model, as `dyad-encoder inspect` prints it, so that a searcher with this model answers from the index
-    #[arg(long, value_name = "HEX", requires = "model_name")]
-    fingerprint: Option<String>,
-    /// How the vectors of the inputs are compared
-    #[arg(long, value_enum, value_name = "METRIC", default_value_t = Compared::Cosine, requires = "model_name")]
-    metric: Compared,
-    /// Documents of a shard, about
-    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    docs_per_shard: u64,
-    /// Documents of a partition, about: what one task embeds
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    docs_per_partition: u64,
-    #[command(flatten)]
-    read: ReadArguments,
-    /// Bad records to skip, of all inputs together; with more the job fails
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    max_bad: u64,
-    /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
-    /// that the model reads whole, and leaves others as they are
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, requires = "encoder")]
-    on_long: Long,
-    /// Type of the stored vectors; by default f16, and f32 for the metric `l2`
-    #[arg(long, value_enum)]
-    vector_type: Option<VectorType>,
-    /// Links per node on the upper layers, twice as many on layer 0
-    #[arg(long, default_value_t = 16)]
-    m: usize,
-    /// Beam width of insertion
-    #[arg(long, default_value_t = 200)]
-    ef_construction: usize,
-    /// Seed of the order of insertion
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Fail a shard whose recall@10 is lower; above 0, at most 1
-    #[arg(long, value_name = "RECALL")]
-    min_recall: Option<f64>,
-    /// Beam width at which `--min-recall` must be reached
-    #[arg(long, value_name = "EF", default_value_t = 128, requires = "min_recall")]
-    at_ef: usize,
-    #[command(flatten)]
-    scratch: Scratch,
-    /// Print the plan as JSON
-    #[arg(long)]
-    json: bool,
-    /// For `--encoder`
-    #[command(flatten)]
-    credentials: CredentialOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -204,7 +138,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let bar = Bar::default();
     let control = JobControl { progress: &bar, cancel: &cancel };
     match arguments.step {
-        Step::Plan(arguments) => plan(*arguments, control)?,
+        Step::Plan(arguments) => plan::run(*arguments, control)?,
         Step::Embed(arguments) => embed(&arguments, control)?,
         Step::Shard(arguments) => shard(&arguments, control)?,
         Step::Commit(CommitArguments { plan, scratch }) => {
@@ -241,93 +175,6 @@ fn connect(
         ClientConfig { call_timeout: timeout, credentials: Credentials::open(credentials)?, ..ClientConfig::default() };
     let config = RemoteConfig { batch_texts, client, ..RemoteConfig::default() };
     Ok(RemoteSource::connect_all(urls, config)?)
-}
-
-fn plan(arguments: PlanArguments, control: JobControl<'_>) -> anyhow::Result<()> {
-    let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
-    let metric = Metric::from(arguments.metric);
-    let row_type = arguments.vector_type.map_or_else(|| RowType::usual(metric), RowType::from);
-    let usual = Graph::default();
-    let config = PlanConfig {
-        input: arguments.input,
-        read: arguments.read.options().map_err(anyhow::Error::msg)?,
-        max_bad: arguments.max_bad,
-        on_long: arguments.on_long.into(),
-        shard_documents: arguments.docs_per_shard,
-        partition_documents: arguments.docs_per_partition,
-        index: arguments.index,
-        out: arguments.out,
-        graph: Graph {
-            m: arguments.m,
-            ef_construction: arguments.ef_construction,
-            seed: arguments.seed,
-            vector_type: row_type.name().to_owned(),
-            min_recall: target.map(RecallTarget::kept),
-            ..usual
-        },
-        scratch: arguments.scratch.path(),
-    };
-    anyhow::ensure!(
-        arguments.on_long != Long::Split || !arguments.read.splits(),
-        "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
-    );
-    let vectors = match &arguments.model_name {
-        Some(name) => {
-            anyhow::ensure!(
-                !arguments.read.splits(),
-                "`--split` needs `--encoder`: vectors of the inputs are of whole documents"
-            );
-            Vectors::Input(DeclaredModel { name, fingerprint: arguments.fingerprint.as_deref(), metric })
-        }
-        None => {
-            let timeout = ClientConfig::default().call_timeout;
-            Vectors::Encoder(Box::new(connect(&arguments.encoder, 256, timeout, &arguments.credentials)?))
-        }
-    };
-    let planned = bulk::plan(&config, vectors, control)?;
-    let plan = &planned.plan;
-    let mut out = io::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(plan)?)?;
-        return Ok(());
-    }
-    let (partitions, shards) = (plan.job.partitions.len(), plan.job.shards.len());
-    let did = if planned.is_new { "planned" } else { "nothing to do: the plan is there already:" };
-    writeln!(
-        out,
-        "{did} generation {} of {}: {partitions} partitions (`bulk embed --partition 0` to {}), {shards} shards (`bulk shard --shard 0` to {})",
-        plan.generation,
-        plan.job.index,
-        partitions.saturating_sub(1),
-        shards.saturating_sub(1),
-    )?;
-    for line in told(&plan.estimate) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
-}
-
-fn told(estimate: &Estimate) -> Vec<String> {
-    let mut lines = vec![format!(
-        "by a sample of {}: about {} documents, {} of text in {} of input",
-        estimate.sampled,
-        estimate.documents,
-        Bytes(estimate.text_bytes),
-        Bytes(estimate.input_bytes)
-    )];
-    if let (Some(tokens), Some(truncated), Some(seconds)) = (estimate.tokens, estimate.truncated, estimate.embedding_s)
-    {
-        lines.push(format!(
-            "embedding: {tokens} tokens, {truncated} texts truncated, {seconds:.0} s by the encoder services that were named"
-        ));
-    }
-    lines.push(format!(
-        "the largest shard: at most {} of memory and {} of disk; the index: {} without its texts",
-        Bytes(estimate.shard_memory_bytes),
-        Bytes(estimate.shard_disk_bytes),
-        Bytes(estimate.index_bytes)
-    ));
-    lines
 }
 
 fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<()> {
