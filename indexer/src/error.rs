@@ -350,6 +350,12 @@ pub enum Error {
         /// Longest input.
         max_tokens: usize,
     },
+    /// A passage of a long document with the key of another document.
+    #[error("key `{key}` is that of a document and of a passage that `--on-long split` makes. Rename the document")]
+    PassageKey {
+        /// The key.
+        key: String,
+    },
     /// Nothing says which texts are long.
     #[error(
         "the encoder service of `{model}` does not say which texts it truncates, which `--on-long error` and `--on-long split` need. Use one of this release"

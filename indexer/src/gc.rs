@@ -67,7 +67,7 @@ pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> R
     collected.kept.sort_unstable();
     collected.bytes = unnamed_bytes(index, &manifests)?;
     drop(lock);
-    for kept in left_in(index)? {
+    for (kept, _locks) in left_in(index)? {
         collected.bytes += bytes_below(&kept)?;
         if !dry_run {
             fs_err::remove_dir_all(kept)?;

@@ -1,18 +1,19 @@
-//! `bulk commit`, `status` and `gc`: a job's shards published, what is done of a job, and what dead tasks have left.
+//! `bulk commit` and `bulk status`: a job's shards published, and what is done of a job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
-use dyad_index::manifest::{self, Change, MANIFEST_VERSION, Manifest, SHARDS_DIR};
-use dyad_store::{Committed, Remote, commit as publish, gc as collect};
+use dyad_files::space::{check_space, free_space};
+use dyad_index::manifest::{self, Change, MANIFEST_VERSION, Manifest};
+use dyad_store::{Committed, Remote, commit as publish, is_published};
+use fail::fail_point;
 use serde::Serialize;
 
 use super::embed::KEYS;
 use super::error::JobError;
 use super::keys::KeyMerge;
-use super::place::{Place, partition_folder, partition_record, shard_record};
-use super::record::{DONE, PARTITIONS, PLAN, PartitionDone, Plan, ShardDone};
+use super::place::{Place, partition_folder, partition_record};
+use super::record::{COMMITTED, CommitDone, PARTITIONS, PLAN, PartitionDone, Plan, ShardDone, VERSION};
 use super::shard::all_done;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -42,31 +43,38 @@ pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<Comm
         return Err(JobError::NotDone { what: "shards", total, count, first, command: "shard" }.into());
     }
     let partitions = all_done(&place, &plan.job.partitions)?;
-    let rejected: u64 = partitions.iter().map(|done| done.rejected).sum();
+    let rejected = partitions.iter().map(|done| done.rejected).fold(0, u64::saturating_add);
     if rejected > plan.job.max_bad {
         return Err(JobError::TooManyBad { got: rejected, allowed: plan.job.max_bad }.into());
     }
     let manifest = manifest_of(&plan, shards.into_iter().flatten(), &partitions);
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;
     let index = Remote::open(&plan.job.index)?;
-    let is_current = |pointer: &str| pointer == manifest::pointer_to(manifest.generation, &bytes);
+    let pointer = manifest::pointer_to(manifest.generation, &bytes);
+    let summary = |is_new| CommitSummary { manifest: manifest.clone(), index: index.url().to_owned(), is_new };
+    let record = CommitDone { format_version: VERSION, pointer };
+    if place.record(COMMITTED)? == Some(record.clone()) {
+        return Ok(summary(false));
+    }
     let there = place.wait(index.current())?;
-    if !there.is_some_and(|there| is_current(&there.pointer)) && plan.job.shards.len() > 1 {
+    if !there.is_some_and(|there| there.pointer == record.pointer) && plan.job.shards.len() > 1 {
         refuse_repeated(&place, &plan, &partitions, scratch)?;
     }
     control.check()?;
     let committed = place.wait(publish(&index, plan.base.as_deref(), &bytes))?;
-    Ok(CommitSummary { manifest, index: index.url().to_owned(), is_new: committed == Committed::Now })
+    fail_point!("bulk-committed");
+    place.put_record(COMMITTED, &record, None)?;
+    Ok(summary(committed == Committed::Now))
 }
 
-fn shards_done(place: &Place<'_>, plan: &Plan) -> Result<Vec<Option<ShardDone>>, Error> {
+pub(super) fn shards_done(place: &Place<'_>, plan: &Plan) -> Result<Vec<Option<ShardDone>>, Error> {
     (0..plan.job.shards.len()).map(|shard| place.shard_done(shard)).collect()
 }
 
 /// The same bytes in every commit of a job.
 fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions: &[PartitionDone]) -> Manifest {
-    let sum = |of: &dyn Fn(&PartitionDone) -> u64| partitions.iter().map(of).sum();
-    let truncated = partitions.iter().map(|done| done.truncated).sum::<Option<u64>>();
+    let sum = |of: &dyn Fn(&PartitionDone) -> u64| partitions.iter().map(of).fold(0, u64::saturating_add);
+    let truncated = partitions.iter().try_fold(0_u64, |sum, done| Some(sum.saturating_add(done.truncated?)));
     let change = Change {
         operation: "bulk".to_owned(),
         read: sum(&|done| done.read),
@@ -78,7 +86,11 @@ fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions:
     Manifest {
         format_version: MANIFEST_VERSION,
         generation: plan.generation,
-        parent: plan.generation.checked_sub(1).filter(|parent| *parent > 0 && plan.base.is_some()),
+        parent: plan
+            .base
+            .as_ref()
+            .and_then(|base| manifest::parse_pointer(Path::new(PLAN), base).ok())
+            .map(|(parent, _)| parent),
         created_unix_s: plan.created_unix_s,
         tool: plan.tool.clone(),
         model: plan.job.model.clone(),
@@ -92,7 +104,10 @@ fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions:
 fn refuse_repeated(place: &Place<'_>, plan: &Plan, done: &[PartitionDone], scratch: &Path) -> Result<(), Error> {
     fs_err::create_dir_all(scratch)?;
     let workspace = Workspace::create(scratch)?;
-    let mut merge = KeyMerge::default();
+    let files = done.iter().flat_map(|done| &done.files).filter(|file| file.path == KEYS);
+    let bytes = files.map(|file| file.bytes).fold(0, u64::saturating_add);
+    check_space(scratch, bytes.saturating_mul(2), free_space)?;
+    let mut merge = KeyMerge::new(workspace.path());
     for (number, (partition, done)) in plan.job.partitions.iter().zip(done).enumerate() {
         let keys: Vec<_> = done.files.iter().filter(|file| file.path == KEYS).cloned().collect();
         let to = workspace.path().join(format!("keys-{number:06}"));
@@ -162,18 +177,22 @@ pub fn status(url: &str, control: JobControl<'_>) -> Result<(Plan, Status), Erro
         let partitions: Vec<PartitionDone> = done.iter().map(|(_, one)| one.clone()).collect();
         let manifest = manifest_of(&plan, shards.iter().flatten().cloned(), &partitions);
         let bytes = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;
-        place.wait(dyad_store::is_published(&Remote::open(&plan.job.index)?, &bytes))?
+        let record: Option<CommitDone> = place.record(COMMITTED)?;
+        let is_recorded =
+            record.is_some_and(|record| record.pointer == manifest::pointer_to(manifest.generation, &bytes));
+        is_recorded || place.wait(is_published(&Remote::open(&plan.job.index)?, &bytes))?
     } else {
         false
     };
+    let sum = |of: &dyn Fn(&PartitionDone) -> u64| done.iter().map(|(_, one)| of(one)).fold(0, u64::saturating_add);
     let status = Status {
         partitions: plan.job.partitions.len(),
         partitions_done: done.len(),
         shards: shards.len(),
         shards_done: built.len(),
-        read: done.iter().map(|(_, one)| one.read).sum(),
-        documents: done.iter().map(|(_, one)| one.documents).sum(),
-        rejected: done.iter().map(|(_, one)| one.rejected).sum(),
+        read: sum(&|one| one.read),
+        documents: sum(&|one| one.documents),
+        rejected: sum(&|one| one.rejected),
         rejected_by_partition: done
             .iter()
             .filter(|(_, one)| one.rejected > 0)
@@ -188,56 +207,4 @@ pub fn status(url: &str, control: JobControl<'_>) -> Result<(Plan, Status), Erro
         shards_missing: shards_missing.into_iter().take(LISTED).collect(),
     };
     Ok((plan, status))
-}
-
-/// What was removed, or would be.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Swept {
-    /// Objects.
-    pub files: u64,
-    /// Bytes of these.
-    pub bytes: u64,
-}
-
-/// Removes what no record of the job at `url` names, at its place and among the shards of its index, and what was put before `older_than`: longer than any
-/// task takes.
-pub fn gc(url: &str, older_than: Duration, dry_run: bool, control: JobControl<'_>) -> Result<Swept, Error> {
-    let place = Place::open(url, control.cancel)?;
-    let plan = place.plan()?;
-    let mut named = BTreeSet::from([PLAN.to_owned()]);
-    for partition in &plan.job.partitions {
-        let Some(done) = place.partition_done(partition)? else { continue };
-        named.insert(partition_record(&partition.name));
-        let folder = format!("{}/{}", partition_folder(&partition.name), done.folder);
-        named.extend(done.files.iter().map(|file| format!("{folder}/{}", file.path)));
-    }
-    let mut needed = BTreeSet::new();
-    for (number, done) in shards_done(&place, &plan)?.into_iter().enumerate() {
-        let Some(done) = done else { continue };
-        named.insert(shard_record(number));
-        needed.extend(done.shard.files.iter().map(|file| format!("{SHARDS_DIR}/{}/{}", done.shard.id, file.path)));
-    }
-    let now = SystemTime::now();
-    let is_old = |modified| now.duration_since(modified).is_ok_and(|age| age >= older_than);
-    let ours = |name: &str| name == PLAN || name.starts_with(&format!("{PARTITIONS}/")) || is_shard_record(name);
-    let mut swept = Swept::default();
-    let mut names = Vec::new();
-    for object in place.wait(place.remote.list(""))? {
-        if ours(&object.name) && !named.contains(&object.name) && is_old(object.modified) {
-            swept.files += 1;
-            swept.bytes += object.bytes;
-            names.push(object.name);
-        }
-    }
-    if !dry_run {
-        place.wait(place.remote.remove(&names))?;
-    }
-    let index = Remote::open(&plan.job.index)?;
-    let collected = place.wait(collect(&index, usize::MAX, older_than, &needed, dry_run))?;
-    Ok(Swept { files: swept.files + collected.files, bytes: swept.bytes + collected.bytes })
-}
-
-/// Where a job's place is also that of the index, its shards' records lie next to those shards.
-fn is_shard_record(name: &str) -> bool {
-    name.starts_with(&format!("{}/", super::record::SHARDS)) && name.ends_with(&format!("/{DONE}"))
 }

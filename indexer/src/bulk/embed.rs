@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord as EmbeddedBy, VectorType};
-use dyad_corpus::{CorpusReader, Document, ReadOptions};
+use dyad_corpus::{CorpusReader, Document, Error as CorpusError, ReadOptions};
 use dyad_files::{crc32c_of_file, space};
 use dyad_index::ModelRecord;
 use dyad_index::manifest::FileEntry;
@@ -59,18 +59,25 @@ pub fn embed(
     let Some(partition) = plan.job.partitions.get(number) else {
         return Err(JobError::NoTask { option: "partition", count, got: number }.into());
     };
-    if let Some(done) = place.partition_done(partition)? {
-        return Ok(Embedded { done, is_new: false });
+    // What a task on this machine has embedded that was ended is not embedded again.
+    let kept = scratch.join(format!("partition-{}", partition.name));
+    let before = place.partition_done(partition)?;
+    if let Some(done) = &before {
+        let folder = format!("{}/{}", partition_folder(&partition.name), done.folder);
+        if place.wait(place.remote.has_directory(&folder, &done.files))? {
+            // Another machine has done it.
+            drop(fs_err::remove_dir_all(kept));
+            return Ok(Embedded { done: done.clone(), is_new: false });
+        }
+        control.progress.warn(&format!("files of partition {} are gone: it is embedded again", partition.name));
     }
     fs_err::create_dir_all(scratch)?;
     let workspace = Workspace::create(scratch)?;
     let bytes: u64 = partition.slices.iter().map(|slice| slice.bytes).sum();
-    let vectors = partition.documents.saturating_mul(plan.job.model.dim as u64 * 4);
+    let vectors = partition.documents.saturating_mul(plan.job.model.dim as u64).saturating_mul(4);
     space::check_space(scratch, bytes.saturating_mul(3).saturating_add(vectors), space::free_space)?;
     let mut task = Task::begin(&plan, partition, &place, workspace.path())?;
     let input = Remote::open(&plan.job.input)?;
-    // What a task on this machine has embedded that was ended is not embedded again.
-    let kept = scratch.join(format!("partition-{}", partition.name));
     let mut source = if plan.job.has_vectors {
         None
     } else {
@@ -104,17 +111,16 @@ pub fn embed(
         seconds: began.elapsed().as_secs_f64(),
     };
     fail_point!("bulk-record");
-    let is_new = place.put_record(&partition_record(&partition.name), &done)?;
+    let first = place.put_record(&partition_record(&partition.name), &done, before.as_ref())?;
     if let Some(source) = &mut source {
         source.published();
         // Another attempt may keep its vectors there.
         let _ = fs_err::remove_dir(kept);
     }
-    if is_new {
-        return Ok(Embedded { done, is_new: true });
-    }
-    let first = place.partition_done(partition)?.unwrap_or(done);
-    Ok(Embedded { done: first, is_new: false })
+    Ok(match first {
+        Some(done) => Embedded { done, is_new: false },
+        None => Embedded { done, is_new: true },
+    })
 }
 
 /// Names the input, unless the job was cancelled.
@@ -210,8 +216,14 @@ impl<'a> Task<'a> {
                 let model = &self.plan.job.model;
                 let of =
                     DeclaredModel { name: &model.name, fingerprint: Some(&model.fingerprint), metric: model.metric };
+                if matches!(CorpusReader::open(&path, &read)?.next(), Some(Err(CorpusError::Empty { .. }))) {
+                    // Programs of several workers leave files without rows.
+                    return Ok(fs_err::remove_dir_all(folder)?);
+                }
                 let source = declared.insert(ArraySource::open(&path, &of)?);
                 check_model(self.plan, source.model())?;
+                // Row i of a file is its record i: no record is skipped.
+                source.ignore_keys();
                 source
             }
         };
@@ -224,7 +236,7 @@ impl<'a> Task<'a> {
                 }
                 Ok(None) => break,
                 // An input of bad records alone.
-                Err(Error::Corpus(dyad_corpus::Error::Empty { .. })) => break,
+                Err(Error::Corpus(CorpusError::Empty { .. })) => break,
                 Err(error) => return Err(error),
             }
         }

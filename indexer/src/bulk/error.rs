@@ -14,6 +14,12 @@ pub enum JobError {
         /// The place.
         url: String,
     },
+    /// A job in the place of its index.
+    #[error("`--out` and `--index` are the same place, {url}. Give the job a place of its own, such as {url}-job")]
+    SamePlace {
+        /// The place.
+        url: String,
+    },
     /// Another job at a place.
     #[error(
         "there is another job at {url}: expected {part} `{expected}`, got `{got}`. Plan this one at another place, with `--out`"

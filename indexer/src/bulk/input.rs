@@ -14,10 +14,13 @@ use crate::error::Error;
 
 /// Bytes that are read to find the end of a line.
 const LINE_PIECE: u64 = 64 << 10;
+/// First bytes of packed files (RFC 1952, RFC 8878).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ETAG: &str = "etag:";
 const XXH3: &str = "xxh3:";
 
-/// Whether an input can be cut between lines: JSON lines that are not packed.
+/// Whether an input can be cut between lines, by its name: JSON lines.
 pub(super) fn can_be_cut(name: &str, format: Format) -> bool {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
     match extension.as_str() {
@@ -35,7 +38,7 @@ pub(super) fn cut(
     bytes: u64,
 ) -> Result<Vec<Slice>, Error> {
     let mut ends = Vec::new();
-    if can_be_cut(&object.name, format) {
+    if can_be_cut(&object.name, format) && !is_packed(place, input, object)? {
         let mut at = bytes;
         while at < object.bytes {
             at = line_end(place, input, object, at)?;
@@ -55,6 +58,31 @@ pub(super) fn cut(
         first = end;
     }
     Ok(slices)
+}
+
+/// The first slice that [`cut`] gives, without what follows it.
+pub(super) fn first_slice(
+    place: &Place<'_>,
+    input: &Remote,
+    object: &Object,
+    format: Format,
+    bytes: u64,
+) -> Result<Slice, Error> {
+    let is_cut = bytes < object.bytes && can_be_cut(&object.name, format) && !is_packed(place, input, object)?;
+    let end = if is_cut { line_end(place, input, object, bytes)? } else { object.bytes };
+    let version = version(place, input, object, 0..end)?;
+    Ok(Slice { name: object.name.clone(), first: 0, bytes: end, version })
+}
+
+/// Whether an input is gzip or Zstandard, whatever its name says.
+fn is_packed(place: &Place<'_>, input: &Remote, object: &Object) -> Result<bool, Error> {
+    let mut start = Vec::new();
+    let mut sink = |piece: &[u8]| {
+        start.extend_from_slice(piece);
+        Ok(())
+    };
+    place.wait(input.read_range(&object.name, 0..object.bytes.min(4), None, &place.go_on(), &mut sink))?;
+    Ok(start.starts_with(&GZIP) || start.starts_with(&ZSTANDARD))
 }
 
 /// The end of the line that byte `at` is in.

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::{BufRead as _, BufReader, Lines};
-use std::path::Path;
+use std::io::{BufRead as _, BufReader, BufWriter, Lines, Write as _};
+use std::path::{Path, PathBuf};
 
 use super::error::JobError;
 use crate::error::Error;
@@ -11,15 +11,42 @@ use crate::error::Error;
 /// Keys that are shown.
 const SHOWN: usize = 5;
 
-/// Files of sorted keys, one JSON text per line. Holds one key of each in memory.
-#[derive(Debug, Default)]
+/// Files that are read at once: others are merged into one before.
+const OPEN: usize = 200;
+
+/// Files of sorted keys, one JSON text per line. Holds one key of each in memory, and keeps no more files open than systems allow.
+#[derive(Debug)]
 pub(super) struct KeyMerge {
+    /// For merged files.
+    dir: PathBuf,
+    merged: usize,
     files: Vec<Lines<BufReader<fs_err::File>>>,
     next: BinaryHeap<Reverse<(String, usize)>>,
 }
 
 impl KeyMerge {
+    /// Merges into files of a directory.
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), merged: 0, files: Vec::new(), next: BinaryHeap::new() }
+    }
+
     pub(super) fn add(&mut self, path: &Path) -> Result<(), Error> {
+        if self.files.len() == OPEN {
+            self.merged += 1;
+            let path = self.dir.join(format!("merged-{}", self.merged));
+            let mut out = BufWriter::new(fs_err::File::create(&path)?);
+            while let Some(key) = self.pop()? {
+                serde_json::to_writer(&mut out, &key).map_err(std::io::Error::from)?;
+                out.write_all(b"\n")?;
+            }
+            out.flush()?;
+            self.files.clear();
+            self.open(&path)?;
+        }
+        self.open(path)
+    }
+
+    fn open(&mut self, path: &Path) -> Result<(), Error> {
         self.files.push(BufReader::new(fs_err::File::open(path)?).lines());
         self.advance(self.files.len() - 1)
     }
@@ -64,9 +91,15 @@ mod tests {
     proptest! {
         /// As many as a map counts.
         #[test]
-        fn repeated_keys_are_counted(mut files in prop::collection::vec(prop::collection::btree_set("[a-c\n\"]{1,2}", 0..12), 0..6)) {
+        fn repeated_keys_are_counted(mut files in prop::collection::vec(prop::collection::btree_set("[a-c\n\"]{1,2}", 0..12), 0..6), many in any::<bool>()) {
             let dir = tempfile::tempdir().unwrap();
-            let mut merge = KeyMerge::default();
+            let mut merge = KeyMerge::new(dir.path());
+            if many {
+                // More files than are open at once.
+                let empty = std::iter::repeat_n(std::collections::BTreeSet::new(), 2 * OPEN);
+                files = files.into_iter().chain(empty).collect();
+                files.rotate_left(3);
+            }
             let mut counts = BTreeMap::new();
             for (number, keys) in files.iter_mut().enumerate() {
                 let path = dir.path().join(number.to_string());

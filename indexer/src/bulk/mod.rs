@@ -6,11 +6,13 @@
 //! OUT/plan.json                            put if absent
 //! OUT/partitions/NAME/DIGEST/...           documents, vectors and keys of a partition, under a digest of their content
 //! OUT/partitions/NAME/DONE.json            put if absent, after these: the first attempt to end counts
-//! OUT/shards/NUMBER/DONE.json              the same for a shard, whose files are INDEX/shards/ID/...
+//! OUT/attempts/ID                          put before the files of a shard are
+//! OUT/shards/NUMBER/DONE.json              the same as for a partition, of a shard, whose files are INDEX/shards/ID/...
 //! INDEX/manifest-N.json, INDEX/CURRENT     put by the commit
+//! OUT/COMMITTED.json                       put after these
 //! ```
 //!
-//! A task that was killed leaves objects that no record names; `gc` removes them by age.
+//! A task that was killed leaves objects that no record names; `gc` removes them by age. Where the files of a record are gone, its task does its work again.
 //!
 //! | file | contents |
 //! |---|---|
@@ -22,11 +24,13 @@
 //! | `shard.rs` | `bulk shard` |
 //! | `keys.rs` | keys that come more than once |
 //! | `error.rs` | errors |
-//! | `commit.rs` | `bulk commit`, `bulk status`, `bulk gc` |
+//! | `commit.rs` | `bulk commit`, `bulk status` |
+//! | `gc.rs` | `bulk gc` |
 
 mod commit;
 mod embed;
 mod error;
+mod gc;
 mod input;
 mod keys;
 mod place;
@@ -34,9 +38,10 @@ mod plan;
 mod record;
 mod shard;
 
-pub use commit::{CommitSummary, Status, Swept, commit, gc, status};
+pub use commit::{CommitSummary, Status, commit, status};
 pub use embed::{Embedded, embed};
 pub use error::JobError;
+pub use gc::{Swept, gc};
 pub use plan::{PlanConfig, Planned, Vectors, plan};
 pub use record::{Estimate, Graph, Job, Partition, PartitionDone, Plan, Reading, ShardDone, Slice};
 pub use shard::{Built, shard};

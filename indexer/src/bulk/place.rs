@@ -1,5 +1,7 @@
 //! A job's place in an object store: its plan and its records. Calls wait for the store.
 
+use std::time::Duration;
+
 use dyad_command::Cancellation;
 use dyad_store::Remote;
 use serde::Serialize;
@@ -7,8 +9,12 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 
 use super::error::JobError;
-use super::record::{DONE, PARTITIONS, PLAN, Partition, PartitionDone, Plan, SHARDS, ShardDone, VERSION};
+use super::record::{Checked, DONE, PARTITIONS, PLAN, Partition, PartitionDone, Plan, SHARDS, ShardDone, VERSION};
 use crate::error::Error;
+
+/// Times that a record is put, and the pause between two.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// An opened place.
 pub(super) struct Place<'a> {
@@ -41,14 +47,7 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn plan_if_any(&self) -> Result<Option<Plan>, Error> {
-        let plan: Option<Plan> = self.record(PLAN)?;
-        let Some(plan) = plan else { return Ok(None) };
-        let planned: usize = plan.job.shards.iter().sum();
-        if planned != plan.job.partitions.len() || plan.job.shards.contains(&0) {
-            let (expected, got) = (format!("{} partitions", plan.job.partitions.len()), planned.to_string());
-            return Err(self.broken(PLAN, "shards", expected, got));
-        }
-        Ok(Some(plan))
+        self.record(PLAN)
     }
 
     pub(super) fn partition_done(&self, partition: &Partition) -> Result<Option<PartitionDone>, Error> {
@@ -60,7 +59,7 @@ impl<'a> Place<'a> {
     }
 
     /// A record; none where there is none yet.
-    fn record<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+    pub(super) fn record<T: DeserializeOwned + Checked>(&self, name: &str) -> Result<Option<T>, Error> {
         let Some(bytes) = self.wait(self.remote.read(name))? else { return Ok(None) };
         let value: serde_json::Value = self.parsed(name, serde_json::from_slice(&bytes))?;
         let version = value.get("format_version").and_then(serde_json::Value::as_u64);
@@ -68,7 +67,11 @@ impl<'a> Place<'a> {
             let got = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
             return Err(self.broken(name, "format_version", VERSION.to_string(), got));
         }
-        self.parsed(name, serde_json::from_value(value)).map(Some)
+        let record: T = self.parsed(name, serde_json::from_value(value))?;
+        match record.flaw() {
+            Some((part, expected, got)) => Err(self.broken(name, part, expected, got)),
+            None => Ok(Some(record)),
+        }
     }
 
     fn parsed<T>(&self, name: &str, parsed: serde_json::Result<T>) -> Result<T, Error> {
@@ -79,10 +82,32 @@ impl<'a> Place<'a> {
         JobError::Record { path: format!("{}/{name}", self.remote.url()), part, expected, got }.into()
     }
 
-    /// Puts a record where there is none; false where another attempt was faster.
-    pub(super) fn put_record<T: Serialize>(&self, name: &str, record: &T) -> Result<bool, Error> {
+    /// Puts a record where there is none, and none where another attempt was faster: then that one's is returned. `replaced` is one whose files are gone.
+    pub(super) fn put_record<T>(&self, name: &str, record: &T, replaced: Option<&T>) -> Result<Option<T>, Error>
+    where
+        T: Serialize + DeserializeOwned + Checked + PartialEq,
+    {
         let bytes = serde_json::to_vec_pretty(record).map_err(std::io::Error::from)?;
-        self.wait(self.remote.put_new(name, bytes))
+        for _ in 0..TRIES {
+            if self.wait(self.remote.put_new(name, bytes.clone()))? {
+                return Ok(None);
+            }
+            match self.record(name)? {
+                Some(there) if Some(&there) == replaced => {
+                    self.wait(self.remote.put(name, bytes))?;
+                    return Ok(None);
+                }
+                Some(there) => return Ok(Some(there)),
+                // A store may refuse one of two puts at once while the other has not ended yet.
+                None => std::thread::sleep(PAUSE),
+            }
+        }
+        Err(self.broken(
+            name,
+            "object",
+            "one that can be put, or one of another attempt".to_owned(),
+            "neither".to_owned(),
+        ))
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use dyad_corpus::{CorpusReader, Document, Located, ReadOptions};
 use dyad_index::ModelRecord;
 use dyad_index::format::RowType;
-use dyad_store::{Object, Remote, find};
+use dyad_store::{Object, Remote, find, without_secrets};
 
 use super::error::JobError;
-use super::input::{can_be_cut, cut, fetch};
+use super::input::{can_be_cut, cut, fetch, first_slice};
 use super::place::Place;
 use super::record::{Estimate, Graph, Job, PLAN, Partition, Plan, Reading, Slice, VERSION};
 use crate::TOOL;
@@ -71,6 +71,9 @@ pub struct Planned {
 pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'_>) -> Result<Planned, Error> {
     let place = Place::open(&config.out, control.cancel)?;
     let index = Remote::open(&config.index)?;
+    if place.remote.url() == index.url() {
+        return Err(JobError::SamePlace { url: index.url().to_owned() }.into());
+    }
     config.graph.params(1).validate()?;
     let (input, objects) = place.wait(find(&config.input))?;
     fs_err::create_dir_all(&config.scratch)?;
@@ -104,16 +107,16 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
         format_version: VERSION,
         tool: TOOL.to_owned(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        generation: base.as_ref().map_or(1, |base| base.manifest.generation + 1),
+        // Above all that are there, also those that a rollback has left.
+        generation: place.wait(index.newest_manifest())?.saturating_add(1),
         base: base.map(|base| base.pointer),
         job,
         estimate,
     };
-    if !place.put_record(PLAN, &plan)? {
-        let there = place.plan()?;
-        return same(&place, there, &plan.job);
+    match place.put_record(PLAN, &plan, None)? {
+        Some(there) => same(&place, there, &plan.job),
+        None => Ok(Planned { plan, is_new: true }),
     }
-    Ok(Planned { plan, is_new: true })
 }
 
 /// The plan that is there, if it is of the same job.
@@ -123,7 +126,7 @@ fn same(place: &Place<'_>, there: Plan, job: &Job) -> Result<Planned, Error> {
         [
             ("index", job.index.clone()),
             ("input", job.input.clone()),
-            ("model (fingerprint)", job.model.fingerprint.clone()),
+            ("model", format!("{:?}", job.model)),
             ("way of reading", format!("{:?}", job.reading)),
             ("--max-bad", job.max_bad.to_string()),
             ("--on-long", format!("{:?}", job.on_long).to_lowercase()),
@@ -152,7 +155,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// The beginning of the first input where that can be cut, else the smallest input whole.
+    /// The beginning of the first input that can be cut, or else an input whole: one of a middle size, since the smallest may hold next to nothing.
     fn read(
         place: &Place<'_>,
         input: &Remote,
@@ -160,24 +163,31 @@ impl Sample {
         config: &PlanConfig,
         scratch: &Path,
     ) -> Result<Self, Error> {
-        let first = objects.iter().find(|object| object.bytes > 0 && can_be_cut(&object.name, config.read.format));
-        let sampled =
-            first.or_else(|| objects.iter().filter(|object| object.bytes > 0).min_by_key(|object| object.bytes));
-        let Some(object) = sampled else {
-            let expected = "documents";
-            return Err(dyad_corpus::Error::Empty { path: config.input.clone().into(), expected }.into());
-        };
-        let slice = if first.is_some() {
-            cut(place, input, object, config.read.format, SAMPLE_BYTES)?.into_iter().next()
-        } else {
-            cut(place, input, object, config.read.format, u64::MAX)?.into_iter().next()
-        };
-        let slice = slice.unwrap_or(Slice { name: object.name.clone(), first: 0, bytes: 0, version: String::new() });
-        let path = fetch(place, input, &slice, &scratch.join("sample"))?;
+        let cuttable = |object: &&Object| object.bytes > 0 && can_be_cut(&object.name, config.read.format);
+        let cut_whole: Vec<&Object> = objects.iter().find(cuttable).into_iter().collect();
+        let candidates = if cut_whole.is_empty() { by_size(objects) } else { cut_whole };
+        for object in candidates {
+            let slice = first_slice(place, input, object, config.read.format, SAMPLE_BYTES)?;
+            let path = fetch(place, input, &slice, &scratch.join("sample"))?;
+            let sample = Self::of(&path, &slice, config, objects)?;
+            if sample.documents > 0 {
+                return Ok(sample);
+            }
+        }
+        let path = without_secrets(&config.input).into();
+        Err(dyad_corpus::Error::Empty { path, expected: "documents in what was sampled" }.into())
+    }
+
+    /// Of one slice; without documents where there are none.
+    fn of(path: &Path, slice: &Slice, config: &PlanConfig, objects: &[Object]) -> Result<Self, Error> {
         let read = ReadOptions { max_bad: Some(u64::MAX), ..config.read.clone() };
         let (mut documents, mut text_bytes, mut texts) = (0_u64, 0, Vec::new());
-        for document in CorpusReader::open(&path, &read)? {
-            let document = document?.value;
+        for document in CorpusReader::open(path, &read)? {
+            let document = match document {
+                Ok(document) => document.value,
+                Err(dyad_corpus::Error::Empty { .. }) => break,
+                Err(error) => return Err(error.into()),
+            };
             documents += 1;
             text_bytes += document.passage().len();
             if texts.len() < SAMPLE_TEXTS {
@@ -203,12 +213,25 @@ fn declared_model(
     declared: &DeclaredModel<'_>,
     scratch: &Path,
 ) -> Result<ModelRecord, Error> {
-    let smallest = objects.iter().filter(|object| object.bytes > 0).min_by_key(|object| object.bytes);
-    let Some(object) = smallest else { return Err(Error::NoVectors) };
-    let slices = cut(place, input, object, dyad_corpus::Format::Parquet, u64::MAX)?;
-    let slice = slices.first().ok_or(Error::NoVectors)?;
-    let path = fetch(place, input, slice, &scratch.join("vectors"))?;
-    Ok(ArraySource::open(&path, declared)?.model().clone())
+    let mut refused = Error::NoVectors;
+    for object in by_size(objects) {
+        let slice = first_slice(place, input, object, dyad_corpus::Format::Parquet, u64::MAX)?;
+        let path = fetch(place, input, &slice, &scratch.join("vectors"))?;
+        match ArraySource::open(&path, declared) {
+            Ok(source) => return Ok(source.model().clone()),
+            // Programs of several workers leave files without rows.
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+/// Inputs that hold something: from the one of the middle size on to larger ones, then smaller ones.
+fn by_size(objects: &[Object]) -> Vec<&Object> {
+    let mut found: Vec<&Object> = objects.iter().filter(|object| object.bytes > 0).collect();
+    found.sort_by_key(|object| (object.bytes, &object.name));
+    let larger = found.split_off(found.len() / 2);
+    larger.into_iter().chain(found.into_iter().rev()).collect()
 }
 
 fn slices(

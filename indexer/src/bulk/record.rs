@@ -4,16 +4,24 @@ use dyad_corpus::{FieldNames, Format, ReadOptions, Split};
 use dyad_index::ModelRecord;
 use dyad_index::format::RowType;
 use dyad_index::manifest::{FileEntry, MinRecall, ShardEntry};
+use dyad_store::is_plain;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::graph_build::{BuildParams, Builder};
+use crate::publish::is_shard_id;
 use crate::source::OnLong;
 
 /// Version of the records that this build writes, and the only one that it reads.
 pub(super) const VERSION: u32 = 1;
 /// The plan's object.
 pub(super) const PLAN: &str = "plan.json";
+/// The record of a commit.
+pub(super) const COMMITTED: &str = "COMMITTED.json";
+/// Folder of marks of shards that are about to be put into the index.
+pub(super) const ATTEMPTS: &str = "attempts";
+/// Longest vectors.
+const MOST_VALUES: usize = 1 << 16;
 /// The record of a task that has ended.
 pub(super) const DONE: &str = "DONE.json";
 /// Folder of what was embedded.
@@ -63,6 +71,107 @@ pub struct Job {
     pub partitions: Vec<Partition>,
     /// For each shard, how many of the partitions it holds, in their order.
     pub shards: Vec<usize>,
+}
+
+impl Plan {
+    /// What is wrong with a plan that was read: field, expected, got.
+    pub(super) fn flaw(&self) -> Option<(&'static str, String, String)> {
+        let job = &self.job;
+        let planned = job.shards.iter().try_fold(0_usize, |sum, count| sum.checked_add(*count));
+        if planned != Some(job.partitions.len()) || job.shards.contains(&0) {
+            return Some((
+                "shards",
+                format!("{} partitions in all", job.partitions.len()),
+                format!("{:?}", job.shards),
+            ));
+        }
+        if !(1..=MOST_VALUES).contains(&job.model.dim) {
+            return Some(("model.dim", format!("1 to {MOST_VALUES}"), job.model.dim.to_string()));
+        }
+        if self.generation == 0 || self.generation == u64::MAX {
+            return Some(("generation", "the number of a generation".to_owned(), self.generation.to_string()));
+        }
+        if let Some(Err(reason)) = job.reading.split.map(|split| Split::new(split.words, split.overlap)) {
+            return Some(("reading.split", "words and overlap of passages".to_owned(), reason));
+        }
+        let bytes = |partition: &Partition| {
+            partition.slices.iter().try_fold(0_u64, |sum, slice| {
+                slice.first.checked_add(slice.bytes)?;
+                sum.checked_add(slice.bytes)
+            })
+        };
+        let bad = job.partitions.iter().find(|partition| !is_partition(&partition.name) || bytes(partition).is_none());
+        bad.map(|partition| {
+            (
+                "partitions",
+                "names of partitions, and slices of files".to_owned(),
+                format!("`{}`", partition.name.escape_debug()),
+            )
+        })
+    }
+}
+
+/// Whether a name has the form that [`Partition::new`] gives.
+fn is_partition(name: &str) -> bool {
+    let Some((number, digest)) = name.split_once('-') else { return false };
+    number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()) && is_digest(digest)
+}
+
+/// Whether a name is a digest, as folders of partitions are named by.
+pub(super) fn is_digest(name: &str) -> bool {
+    name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// A record that was read: what is wrong with it, as field, expected, got.
+pub(super) trait Checked {
+    fn flaw(&self) -> Option<(&'static str, String, String)>;
+}
+
+fn flaw_of(files: &[FileEntry]) -> Option<(&'static str, String, String)> {
+    let bad = files.iter().find(|file| !is_plain(&file.path));
+    bad.map(|file| ("files", "paths below their folder".to_owned(), format!("`{}`", file.path.escape_debug())))
+}
+
+impl Checked for PartitionDone {
+    fn flaw(&self) -> Option<(&'static str, String, String)> {
+        if !is_digest(&self.folder) {
+            return Some(("folder", "16 hexadecimal digits".to_owned(), format!("`{}`", self.folder.escape_debug())));
+        }
+        if self.documents.checked_add(self.rejected) != Some(self.read) {
+            let got = format!("{} and {}", self.documents, self.rejected);
+            return Some(("read", format!("{}, the sum of `documents` and `rejected`", self.read), got));
+        }
+        flaw_of(&self.files)
+    }
+}
+
+impl Checked for ShardDone {
+    fn flaw(&self) -> Option<(&'static str, String, String)> {
+        if !is_shard_id(&self.shard.id) {
+            return Some(("shard.id", "the name of a shard".to_owned(), format!("`{}`", self.shard.id.escape_debug())));
+        }
+        flaw_of(&self.shard.files)
+    }
+}
+
+impl Checked for Plan {
+    fn flaw(&self) -> Option<(&'static str, String, String)> {
+        Self::flaw(self)
+    }
+}
+
+/// What a commit has published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CommitDone {
+    pub(super) format_version: u32,
+    /// The text of `CURRENT`.
+    pub(super) pointer: String,
+}
+
+impl Checked for CommitDone {
+    fn flaw(&self) -> Option<(&'static str, String, String)> {
+        None
+    }
 }
 
 /// How documents are read.

@@ -14,7 +14,7 @@ use super::embed::{DOCUMENTS, KEYS};
 use super::error::JobError;
 use super::keys::KeyMerge;
 use super::place::{Place, partition_folder, shard_record};
-use super::record::{Partition, PartitionDone, Plan, ShardDone, VERSION};
+use super::record::{ATTEMPTS, Partition, PartitionDone, Plan, ShardDone, VERSION};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::{Builder, RecallGate, RecallTarget};
@@ -51,8 +51,15 @@ pub fn shard(
     let Some(partitions) = partitions_of(&plan, number) else {
         return Err(JobError::NoTask { option: "shard", count, got: number }.into());
     };
-    if let Some(done) = place.shard_done(number)? {
-        return Ok(Built { done, is_new: false });
+    let index = Remote::open(&plan.job.index)?;
+    let before = place.shard_done(number)?;
+    if let Some(done) = &before {
+        let name = format!("{SHARDS_DIR}/{}", done.shard.id);
+        if place.wait(index.has_directory(&name, &done.shard.files))? {
+            return Ok(Built { done: done.clone(), is_new: false });
+        }
+        // `gc` of the index, or a change of an index in a directory, removes what no generation names.
+        control.progress.warn(&format!("files of shard {} are gone: it is built again", done.shard.id));
     }
     let done = all_done(&place, partitions)?;
     fs_err::create_dir_all(scratch)?;
@@ -74,7 +81,8 @@ pub fn shard(
     let label = format!("{}/{count}", number + 1);
     let built = thread_pool(threads)?.install(|| builder.build(spooled, None, &label))?;
     let id = shard_id(plan.generation, number, &built.files);
-    let index = Remote::open(&plan.job.index)?;
+    // By this `gc` knows whose the files are.
+    place.wait(place.remote.put(&format!("{ATTEMPTS}/{id}"), Vec::new()))?;
     fail_point!("bulk-files");
     let name = format!("{SHARDS_DIR}/{id}");
     place.wait(index.put_directory(&built.dir, &name, &built.files, &PushOptions::default(), &place.go_on()))?;
@@ -88,18 +96,17 @@ pub fn shard(
         seconds: began.elapsed().as_secs_f64(),
     };
     fail_point!("bulk-record");
-    if place.put_record(&shard_record(number), &done)? {
-        return Ok(Built { done, is_new: true });
-    }
-    let first = place.shard_done(number)?.unwrap_or(done);
-    Ok(Built { done: first, is_new: false })
+    Ok(match place.put_record(&shard_record(number), &done, before.as_ref())? {
+        Some(done) => Built { done, is_new: false },
+        None => Built { done, is_new: true },
+    })
 }
 
 /// The partitions of a shard; none where there is no such shard.
 pub(super) fn partitions_of(plan: &Plan, shard: usize) -> Option<&[Partition]> {
     let count = *plan.job.shards.get(shard)?;
     let first: usize = plan.job.shards.iter().take(shard).sum();
-    plan.job.partitions.get(first..first + count)
+    plan.job.partitions.get(first..first.checked_add(count)?)
 }
 
 /// The records of partitions, all of which have to be there.
@@ -128,7 +135,7 @@ fn gather<'a>(
     control: JobControl<'_>,
 ) -> Result<crate::job::Spooled, Error> {
     let mut spool = Spool::create(scratch, 0, None)?;
-    let mut merge = KeyMerge::default();
+    let mut merge = KeyMerge::new(scratch);
     let documents = plan.estimate.documents / plan.job.shards.len().max(1) as u64;
     control.progress.begin("documents", Unit::Documents, Some(documents));
     for (number, (partition, done)) in partitions.enumerate() {

@@ -155,6 +155,10 @@ impl Arguments {
                 let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
                 let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
                 anyhow::ensure!(
+                    self.on_long != Long::Split || keeps,
+                    "`--on-long split` is for `build` and `bulk plan`: a document that is replaced may have been whole before, or passages. Split all documents with `--split WORDS`"
+                );
+                anyhow::ensure!(
                     self.on_long != Long::Split || !self.read.splits(),
                     "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
                 );

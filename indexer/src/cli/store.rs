@@ -1,6 +1,5 @@
 //! `dyad-indexer push`, `pull` and `gc` of a URL: an index to and from an object store, and what nothing needs there.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -121,7 +120,7 @@ pub(super) fn collect(
 ) -> anyhow::Result<ExitCode> {
     let remote = Remote::open(url)?;
     let Collected { removed, kept, files, bytes } =
-        runtime()?.block_on(gc(&remote, keep, older_than, &BTreeSet::new(), dry_run)).map_err(told)?;
+        runtime()?.block_on(gc(&remote, keep, older_than, dry_run)).map_err(told)?;
     let mut out = io::stdout().lock();
     if json {
         let record = json!({ "removed": removed, "kept": kept, "files": files, "bytes": bytes });

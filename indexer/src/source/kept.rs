@@ -11,19 +11,22 @@ use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{
     EarlierRows, EmbeddingsWriter, Header, ModelRecord as EmbeddedBy, VectorType, text_digest,
 };
-use dyad_corpus::{EmbeddingsProblem, Error as CorpusError};
+use dyad_corpus::{Document, EmbeddingsProblem, Error as CorpusError, Located};
 use dyad_files::DirLock;
 use dyad_index::ModelRecord;
 
-use super::{Documents, Embedded, Given, VectorSource};
+use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
 
 /// Beginning of the names of directories with kept vectors.
 const PREFIX: &str = ".embedded-";
+/// Folders in it: of texts that the model reads whole, of those that it truncates, and of those of which it does not say.
+const FOLDERS: [(&str, Option<bool>); 3] = [("whole", Some(false)), ("truncated", Some(true)), ("unknown", None)];
 /// Vectors of a part.
 const PART_ROWS: u64 = 1_024;
-/// Documents that are looked up at a time: those that have to be embedded are several batches.
-const WINDOW: usize = 4_096;
+/// Documents with kept vectors, and bytes of their texts, that may wait for one that has to be embedded.
+const WAITING: usize = 4_096;
+const WAITING_BYTES: usize = 32 << 20;
 /// The tower of documents.
 const TOWER: &str = "answer";
 
@@ -33,19 +36,75 @@ pub struct KeptSource<S> {
     inner: S,
     dir: PathBuf,
     state: State,
-    ready: VecDeque<Embedded>,
+    /// In the corpus's order.
+    slots: VecDeque<Slot>,
+    /// Bytes of the texts of those that are ready.
+    waiting_bytes: usize,
     reused: u64,
-    /// Truncated texts among the reused; nothing where a part had both.
+    /// Truncated texts among the reused; nothing where that is not known of one.
     truncated: Option<u64>,
+}
+
+/// A document whose turn comes.
+#[derive(Debug)]
+enum Slot {
+    Ready(Box<Embedded>),
+    /// The inner source has it.
+    Asked,
 }
 
 #[derive(Debug)]
 enum State {
     /// Nothing was asked for yet.
     Closed,
-    Open(Box<EmbeddingsWriter>, EarlierRows),
+    /// By [`FOLDERS`].
+    Open(Vec<Store>),
     /// Another job keeps its vectors there, or they are published: these are not kept.
     Off,
+}
+
+/// Kept vectors of one folder.
+#[derive(Debug)]
+struct Store {
+    writer: EmbeddingsWriter,
+    earlier: EarlierRows,
+    truncated: Option<bool>,
+}
+
+/// Documents for the inner source: those with a kept vector are taken out on the way.
+struct Missing<'a, 'b> {
+    corpus: &'a mut Documents<'b>,
+    stores: &'a mut Vec<Store>,
+    slots: &'a mut VecDeque<Slot>,
+    waiting_bytes: &'a mut usize,
+    reused: &'a mut u64,
+    known: &'a mut Option<u64>,
+}
+
+impl Iterator for Missing<'_, '_> {
+    type Item = Result<Located<Document>, CorpusError>;
+
+    /// Nothing also where many wait: the inner source then hands out what it has.
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.slots.len() < WAITING && *self.waiting_bytes < WAITING_BYTES {
+            let document = match self.corpus.next()? {
+                Ok(document) => document,
+                Err(error) => return Some(Err(error)),
+            };
+            let digest = text_digest(&document.value);
+            let found = self.stores.iter_mut().find_map(|store| Some((store.earlier.find(digest)?, store.truncated)));
+            let Some((row, truncated)) = found else {
+                self.slots.push_back(Slot::Asked);
+                return Some(Ok(document));
+            };
+            *self.reused += 1;
+            *self.known = self.known.zip(truncated).map(|(sum, is)| sum + u64::from(is));
+            *self.waiting_bytes += document.value.text.len();
+            let embedded = Embedded { document: document.value, row: row.vector, truncated };
+            self.slots.push_back(Slot::Ready(Box::new(embedded)));
+        }
+        None
+    }
 }
 
 impl<S: VectorSource> KeptSource<S> {
@@ -53,7 +112,15 @@ impl<S: VectorSource> KeptSource<S> {
     pub fn new(inner: S, dir: &Path) -> Self {
         let short: String = inner.model().fingerprint.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
         let dir = dir.join(format!("{PREFIX}{short}"));
-        Self { inner, dir, state: State::Closed, ready: VecDeque::new(), reused: 0, truncated: Some(0) }
+        Self {
+            inner,
+            dir,
+            state: State::Closed,
+            slots: VecDeque::new(),
+            waiting_bytes: 0,
+            reused: 0,
+            truncated: Some(0),
+        }
     }
 
     /// Vectors that an earlier job had embedded.
@@ -77,57 +144,72 @@ impl<S: VectorSource> KeptSource<S> {
             part_rows: PART_ROWS,
             dtype: None,
         };
-        let mut writer = match EmbeddingsWriter::open(&self.dir, header) {
-            Ok(writer) => writer,
-            Err(CorpusError::Embeddings { problem: EmbeddingsProblem::Locked, .. }) => {
-                tracing::info!("another job embeds for this index: vectors are not kept for a repetition of this one");
-                self.state = State::Off;
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        writer.set_aside(0)?;
-        let earlier = writer.earlier_rows();
-        if earlier.rows() > 0 {
-            let rows = earlier.rows();
+        let mut stores = Vec::with_capacity(FOLDERS.len());
+        for (folder, truncated) in FOLDERS {
+            let mut writer = match EmbeddingsWriter::open(&self.dir.join(folder), header.clone()) {
+                Ok(writer) => writer,
+                Err(CorpusError::Embeddings { problem: EmbeddingsProblem::Locked, .. }) => {
+                    tracing::info!(
+                        "another job embeds for this index: vectors are not kept for a repetition of this one"
+                    );
+                    self.state = State::Off;
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            };
+            writer.set_aside(0)?;
+            stores.push(Store { earlier: writer.earlier_rows(), writer, truncated });
+        }
+        let rows: usize = stores.iter().map(|store| store.earlier.rows()).sum();
+        if rows > 0 {
             tracing::info!(
                 "{rows} vectors of a job that was ended are in `{}`: they are not embedded again",
                 self.dir.display()
             );
         }
-        self.state = State::Open(Box::new(writer), earlier);
+        self.state = State::Open(stores);
         Ok(())
     }
 
-    /// The next window of documents with their vectors.
-    fn fill(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<(), Error> {
-        let State::Open(writer, earlier) = &mut self.state else {
-            self.ready.extend(self.inner.pull(corpus, cancel)?);
-            return Ok(());
-        };
-        let (mut rows, mut fresh) = (Vec::new(), Vec::new());
-        while rows.len() < WINDOW {
-            let Some(document) = corpus.next().transpose()? else { break };
-            let found = earlier.find(text_digest(&document.value));
-            if found.is_none() {
-                fresh.push(document.clone());
+    /// The next document, which is then kept.
+    fn next(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+        let State::Open(stores) = &mut self.state else { return self.inner.pull(corpus, cancel) };
+        let embedded = loop {
+            if let Some(Slot::Ready(_)) = self.slots.front()
+                && let Some(Slot::Ready(embedded)) = self.slots.pop_front()
+            {
+                self.waiting_bytes = self.waiting_bytes.saturating_sub(embedded.document.text.len());
+                break *embedded;
             }
-            rows.push((document.value, found));
-        }
-        let mut given = Given(fresh.into_iter());
-        for (document, found) in rows {
-            let embedded = match found {
-                Some(row) => {
-                    self.reused += 1;
-                    self.truncated = self.truncated.zip(row.truncated).map(|(sum, is)| sum + u64::from(is));
-                    Embedded { document, row: row.vector, truncated: row.truncated }
-                }
-                None => self.inner.pull(&mut given, cancel)?.ok_or(Error::NoVectors)?,
+            let mut missing = Missing {
+                corpus,
+                stores,
+                slots: &mut self.slots,
+                waiting_bytes: &mut self.waiting_bytes,
+                reused: &mut self.reused,
+                known: &mut self.truncated,
             };
-            writer.push(&embedded.document, &embedded.row, embedded.truncated.unwrap_or(false))?;
-            self.ready.push_back(embedded);
+            match self.inner.pull(&mut missing, cancel)? {
+                // Those with kept vectors that came before it have their turn first.
+                Some(embedded) => match self.slots.iter_mut().find(|slot| matches!(slot, Slot::Asked)) {
+                    Some(slot) => {
+                        self.waiting_bytes += embedded.document.text.len();
+                        *slot = Slot::Ready(Box::new(embedded));
+                    }
+                    None => break embedded,
+                },
+                None => match self.slots.front() {
+                    None => return Ok(None),
+                    Some(Slot::Ready(_)) => {}
+                    Some(Slot::Asked) => return Err(Error::NoVectors),
+                },
+            }
+        };
+        let store = stores.iter_mut().find(|store| store.truncated == embedded.truncated);
+        if let Some(store) = store {
+            store.writer.push(&embedded.document, &embedded.row, embedded.truncated == Some(true))?;
         }
-        Ok(())
+        Ok(Some(embedded))
     }
 }
 
@@ -152,31 +234,33 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
         if matches!(self.state, State::Closed) {
             self.open()?;
         }
-        if self.ready.is_empty() {
-            self.fill(corpus, cancel)?;
-        }
-        Ok(self.ready.pop_front())
+        self.next(corpus, cancel)
     }
 
     fn published(&mut self) {
         self.inner.published();
-        if let State::Open(writer, _) = std::mem::replace(&mut self.state, State::Off) {
-            drop(writer);
+        if let State::Open(stores) = std::mem::replace(&mut self.state, State::Off) {
+            // Locked until they are gone.
             if let Err(error) = fs_err::remove_dir_all(&self.dir) {
                 tracing::warn!("{error}; `dyad-indexer gc` will remove it");
             }
+            drop(stores);
         }
     }
 }
 
-/// Directories with vectors that ended jobs have kept in an index, and that none uses now.
-pub(crate) fn left_in(index: &Path) -> Result<Vec<PathBuf>, Error> {
+/// Directories with vectors that ended jobs have kept in an index, and that none uses now, with the locks that keep it so.
+pub(crate) fn left_in(index: &Path) -> Result<Vec<(PathBuf, Vec<DirLock>)>, Error> {
     let mut left = Vec::new();
     for entry in fs_err::read_dir(index)? {
         let entry = entry?;
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        if is_ours && DirLock::acquire(&entry.path(), Duration::ZERO).is_ok() {
-            left.push(entry.path());
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let folders = FOLDERS.iter().map(|(folder, _)| entry.path().join(folder)).filter(|folder| folder.is_dir());
+        let locks: Result<Vec<DirLock>, _> = folders.map(|folder| DirLock::acquire(&folder, Duration::ZERO)).collect();
+        if let Ok(locks) = locks {
+            left.push((entry.path(), locks));
         }
     }
     Ok(left)

@@ -1,11 +1,12 @@
 //! What becomes of documents that are longer than the model reads: refused, truncated, or split into passages that it reads whole.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use dyad_command::Cancellation;
 use dyad_corpus::{Document, Located, Split};
 use dyad_index::ModelRecord;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::{Documents, Embedded, Given, VectorSource};
 use crate::error::Error;
@@ -35,12 +36,22 @@ pub struct LongTexts<S, E> {
     split: u64,
     /// Passages of one word that are longer than the model reads.
     truncated: u64,
+    /// 128 bits of xxh3 of each key, where documents are split: a passage may have the key of another document.
+    keys: HashSet<u128>,
 }
 
 impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
     /// Treats what `inner` truncates; `passages` is a second source of the same model, and is needed for [`OnLong::Split`].
     pub fn new(inner: S, on_long: OnLong, passages: Option<E>) -> Self {
-        Self { inner, on_long, passages, ready: VecDeque::new(), split: 0, truncated: 0 }
+        Self { inner, on_long, passages, ready: VecDeque::new(), split: 0, truncated: 0, keys: HashSet::new() }
+    }
+
+    fn new_key(&mut self, embedded: Embedded) -> Result<Embedded, Error> {
+        let key = &embedded.document.key;
+        if self.on_long == OnLong::Split && !self.keys.insert(xxh3_128(key.as_bytes())) {
+            return Err(Error::PassageKey { key: key.clone() });
+        }
+        Ok(embedded)
     }
 
     /// Passages that the model reads whole, as long as it takes: half of its tokens as words, or half of that again.
@@ -92,11 +103,11 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
-                return Ok(Some(ready));
+                return self.new_key(ready).map(Some);
             }
             let Some(embedded) = self.inner.pull(corpus, cancel)? else { return Ok(None) };
             match (self.on_long, embedded.truncated) {
-                (OnLong::Truncate, _) | (_, Some(false)) => return Ok(Some(embedded)),
+                (OnLong::Truncate, _) | (_, Some(false)) => return self.new_key(embedded).map(Some),
                 (OnLong::Split, Some(true)) => self.split(&embedded.document, cancel)?,
                 (OnLong::Error, Some(true)) => {
                     let (key, max_tokens) = (embedded.document.key, self.inner.model().max_tokens);

@@ -196,9 +196,18 @@ impl RemoteSource {
             return Err(named(contract(url, reason)));
         }
         let rows = vector::unpack(&reply.vectors, batch.documents.len(), dim, "vectors")
-            .map_err(|error| named(contract(url, error.to_string())))?;
+            .map_err(|error| named(contract(url.clone(), error.to_string())))?;
         self.truncated += u64::from(reply.truncated);
         self.tokens += reply.tokens.iter().map(|tokens| u64::from(*tokens)).sum::<u64>();
+        let texts = batch.documents.len();
+        let is_ascending = reply.truncated_texts.is_sorted_by(|one, next| one < next);
+        let last = reply.truncated_texts.last().map_or(0, |last| *last as usize + 1);
+        if !is_ascending || last > texts || reply.truncated as usize > texts {
+            let reason = format!("expected `truncated` and `truncated_texts` of {texts} texts, ascending, got others");
+            let first = batch.documents.first().map(|document| document.key.clone()).unwrap_or_default();
+            let last = batch.documents.last().map(|document| document.key.clone()).unwrap_or_default();
+            return Err(Error::Encoder { first, last, source: contract(url, reason) });
+        }
         // Services of earlier releases tell only how many.
         let tells = reply.truncated_texts.len() == reply.truncated as usize;
         let is_truncated = |number: u32| tells.then(|| reply.truncated_texts.binary_search(&number).is_ok());

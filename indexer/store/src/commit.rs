@@ -33,8 +33,12 @@ pub async fn commit(remote: &Remote, base: Option<&str>, bytes: &[u8]) -> Result
     refuse_others(remote, base, there.as_ref())?;
     check_files(remote, &manifest).await?;
     let name = manifest::manifest_name(generation);
-    if !remote.put_new(&name, bytes.to_vec()).await? && remote.read(&name).await?.as_deref() != Some(bytes) {
-        return Err(Error::Taken { url: remote.url().to_owned(), path: name });
+    if !remote.put_new(&name, bytes.to_vec()).await? {
+        if remote.read(&name).await?.as_deref() != Some(bytes) {
+            return Err(Error::Taken { url: remote.url().to_owned(), path: name });
+        }
+        // Again, so that it is not old: `gc` removes an old manifest that was never published.
+        remote.put(&name, bytes.to_vec()).await?;
     }
     if remote.point(there.as_ref(), &pointer).await? {
         return Ok(Committed::Now);

@@ -37,9 +37,9 @@ pub enum Error {
     /// A directory that was changed.
     #[error("generation {generation} of `{}` is not at {url}: it was changed here, and not pushed. Push it, or roll it back, and pull then", index.display())]
     NotPushed { url: String, index: PathBuf, generation: u64 },
-    /// Another push was faster.
+    /// Another push, job or rollback was faster.
     #[error(
-        "another push to {url} came first: generation {generation} is current there now, and what it was before is not any more. Nothing was published; pull it, or push again"
+        "another change of {url} came first: generation {generation} is current there now, and what it was before is not any more. Nothing was published or removed; pull it, or try again"
     )]
     Raced { url: String, generation: u64 },
     /// An object is not the one that was listed.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::files_of;
 use crate::objects::Object;
 use crate::remote::Remote;
@@ -26,15 +26,9 @@ pub struct Collected {
 }
 
 /// Removes all generations but the current one, the newest `keep` of those before it, and those whose manifests were put within `older_than`; a manifest above
-/// the current one, which a push has left that was killed, goes by its age alone. Then files that no manifest and not `needed` names, put before
-/// `older_than`: it has to be longer than any push or job takes.
-pub async fn gc(
-    remote: &Remote,
-    keep: usize,
-    older_than: Duration,
-    needed: &BTreeSet<String>,
-    dry_run: bool,
-) -> Result<Collected> {
+/// the current one, which a push has left that was killed or a rollback, goes by its age alone. Then files that no manifest names, put before
+/// `older_than`: it has to be longer than any push or job takes. Nothing is removed where another generation becomes current meanwhile.
+pub async fn gc(remote: &Remote, keep: usize, older_than: Duration, dry_run: bool) -> Result<Collected> {
     let _alone = remote.alone()?;
     let current = remote.current().await?;
     let now = SystemTime::now();
@@ -48,7 +42,7 @@ pub async fn gc(
     let current_number = current.as_ref().map_or(0, |current| current.manifest.generation);
     let before = present.iter().filter(|(number, _)| *number < current_number).count();
     let oldest_kept = before.saturating_sub(keep.saturating_sub(1));
-    let (mut collected, mut named, mut unneeded) = (Collected::default(), needed.clone(), Vec::new());
+    let (mut collected, mut named, mut unneeded) = (Collected::default(), BTreeSet::new(), Vec::new());
     for (at, (generation, object)) in present.iter().enumerate() {
         let is_replaced = if *generation < current_number { at < oldest_kept } else { *generation > current_number };
         if is_replaced && is_old(object) {
@@ -72,6 +66,11 @@ pub async fn gc(
         files.push(object.name.clone());
     }
     if !dry_run {
+        let now = remote.current().await?;
+        if now.as_ref().map(|now| &now.pointer) != current.as_ref().map(|then| &then.pointer) {
+            let generation = now.map_or(0, |now| now.manifest.generation);
+            return Err(Error::Raced { url: remote.url().to_owned(), generation });
+        }
         remote.remove(&unneeded).await?;
         remote.remove(&files).await?;
     }

@@ -41,7 +41,7 @@ pub use cache::{Cache, Mirror};
 pub use commit::{Committed, commit, is_published};
 pub use error::Error;
 pub use gc::{Collected, gc};
-pub use objects::Object;
+pub use objects::{Object, is_plain};
 pub use pattern::find;
 pub use pull::{PullOptions, Pulled, pull};
 pub use push::{PushOptions, Pushed, push};

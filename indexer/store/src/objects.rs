@@ -22,6 +22,8 @@ const PARTS: usize = 4;
 const MOST_PARTS: u64 = 9_000;
 /// Bytes of one request: a long file takes many short ones, each with its deadline and its retries.
 const PIECE: u64 = 8 << 20;
+/// Bytes of the largest object that is read whole: manifests, and plans of jobs.
+const LARGEST_READ: u64 = 256 << 20;
 /// End of the name of a file that is not whole.
 pub(crate) const PARTIAL: &str = ".partial";
 /// Objects that one request of S3 removes.
@@ -41,9 +43,13 @@ pub struct Object {
 }
 
 impl Remote {
-    /// An object whole; none where there is none. For small ones.
+    /// An object whole, of at most 256 MiB; none where there is none.
     pub async fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some(found) = self.get(name).await? else { return Ok(None) };
+        if found.meta.size > LARGEST_READ {
+            let (expected, got) = (format!("at most {LARGEST_READ} bytes"), found.meta.size.to_string());
+            return Err(self.damaged(name, "length", expected, got));
+        }
         Ok(Some(found.bytes().await.map_err(self.failed(name, "read"))?.to_vec()))
     }
 
@@ -55,6 +61,34 @@ impl Remote {
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
             Err(error) => Err(self.failed(name, "put")(error)),
         }
+    }
+
+    /// Puts an object, in the place of one of its name.
+    pub async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
+        self.store().put(&self.path(name), bytes.into()).await.map(drop).map_err(self.failed(name, "put"))
+    }
+
+    /// Whether all of these files are below `name`, by their lengths.
+    pub async fn has_directory(&self, name: &str, files: &[FileEntry]) -> Result<bool> {
+        let listed = self.list(name).await?;
+        let is_there = |file: &FileEntry| {
+            let object = format!("{name}/{}", file.path);
+            let at = listed.binary_search_by(|listed| listed.name.as_str().cmp(&object));
+            at.ok().and_then(|at| listed.get(at)).is_some_and(|listed| listed.bytes == file.bytes)
+        };
+        Ok(files.iter().all(is_there))
+    }
+
+    /// The largest number of a manifest that is there; 0 where there is none.
+    pub async fn newest_manifest(&self) -> Result<u64> {
+        let place = self.path("");
+        let found = self.store().list_with_delimiter(Some(&place)).await.map_err(self.failed("", "list"))?;
+        let number = |meta: &object_store::ObjectMeta| {
+            let name = meta.location.filename()?;
+            let number: u64 = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
+            (dyad_index::manifest::manifest_name(number) == name).then_some(number)
+        };
+        Ok(found.objects.iter().filter_map(number).max().unwrap_or(0))
     }
 
     /// Whether there is an object of this name and length.
@@ -87,7 +121,7 @@ impl Remote {
         Ok(all(files, put, go_on).await?.iter().sum())
     }
 
-    /// Fetches the objects below `name` into a directory and verifies them. What an earlier call has fetched is kept.
+    /// Fetches the objects below `name` into a directory and verifies them; names that lead out of it are refused. What an earlier call has fetched is kept.
     pub async fn fetch_directory(
         &self,
         name: &str,
@@ -96,6 +130,10 @@ impl Remote {
         go_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<()> {
         let fetch = async |file: &FileEntry, go_on: &(dyn Fn() -> bool + Sync)| {
+            if !is_plain(&file.path) {
+                let (expected, got) = ("a path below its folder".to_owned(), format!("`{}`", file.path.escape_debug()));
+                return Err(self.damaged(name, "name of a file", expected, got));
+            }
             self.fetch_file(&format!("{name}/{}", file.path), file, &to.join(&file.path), go_on).await
         };
         all(files, fetch, go_on).await.map(drop)
@@ -283,6 +321,12 @@ impl Remote {
         }
         Ok(())
     }
+}
+
+/// Whether a path stays below where it is joined to.
+pub fn is_plain(path: &str) -> bool {
+    let parts = FilePath::new(path).components();
+    !path.is_empty() && parts.into_iter().all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 /// Transfers files, some at once. One that fails tells the others to stop; all of them end, so that none leaves parts in the store.

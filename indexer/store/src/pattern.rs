@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::error::{Error, Result};
 use crate::objects::Object;
-use crate::remote::Remote;
+use crate::remote::{Remote, without_secrets};
 
 /// `*` does not go beyond a directory, `**` does.
 const OPTIONS: MatchOptions =
@@ -16,7 +16,11 @@ const OPTIONS: MatchOptions =
 /// The place before the first part of `text` that is a pattern, or that holds the one object that it names; and the objects there that match, by name.
 /// There is at least one.
 pub async fn find(text: &str) -> Result<(Remote, Vec<Object>)> {
-    let refuse = |reason: String| Error::Url { url: text.to_owned(), reason };
+    let refuse = |reason: String| Error::Url { url: without_secrets(text), reason };
+    let query = text.rsplit('/').next().and_then(|last| last.split_once('?'));
+    if text.contains("://") && query.is_some_and(|(_, query)| query.contains('=')) {
+        return Err(refuse("a URL has no query; credentials belong into the environment".to_owned()));
+    }
     let (scheme, path) = text.split_once("://").map_or((None, text), |(scheme, path)| (Some(scheme), path));
     let mut parts: Vec<&str> = path.split('/').collect();
     let last = parts.len().saturating_sub(1);

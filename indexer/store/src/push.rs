@@ -130,8 +130,12 @@ fn has(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
 
 /// Puts the manifest, by which the number of the generation, and with it the names of its files, belong to this index.
 async fn reserve(index: &Path, remote: &Remote, name: &str, bytes: &[u8], generation: u64) -> Result<()> {
-    if remote.put_new(name, bytes.to_vec()).await? || remote.read(name).await?.unwrap_or_default() == bytes {
+    if remote.put_new(name, bytes.to_vec()).await? {
         return Ok(());
+    }
+    if remote.read(name).await?.unwrap_or_default() == bytes {
+        // Again, so that it is not old: `gc` removes an old manifest that was never published.
+        return remote.put(name, bytes.to_vec()).await;
     }
     Err(Error::OtherLineage { url: remote.url().to_owned(), index: index.to_owned(), generation })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dyad_files::DirLock;
 use dyad_index::manifest::{self, Manifest, POINTER};
+use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{GetResult, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion};
 // Declared for one feature: TLS without a cryptography of its own. `choose_cryptography` chooses.
@@ -64,9 +65,16 @@ impl Remote {
         let texts =
             std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
         let options = texts.filter(|(name, _)| VARIABLES.iter().any(|known| name.starts_with(known)));
-        let (store, prefix) =
-            object_store::parse_url_opts(&parsed, options).map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { url: parsed.as_str().trim_end_matches('/').to_owned(), store: store.into(), prefix, is_directory })
+        let (store, prefix): (Arc<dyn ObjectStore>, Path) = if is_directory {
+            let prefix = Path::from_url_path(parsed.path()).map_err(|error| refuse(error.to_string()))?;
+            // What is put is on the disk before what names it.
+            (Arc::new(LocalFileSystem::new().with_fsync(true)), prefix)
+        } else {
+            let opened = object_store::parse_url_opts(&parsed, options);
+            let (store, prefix) = opened.map_err(|error| refuse(error.to_string()))?;
+            (store.into(), prefix)
+        };
+        Ok(Self { url: parsed.as_str().trim_end_matches('/').to_owned(), store, prefix, is_directory })
     }
 
     /// A place in a store that is open.

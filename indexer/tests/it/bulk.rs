@@ -16,13 +16,13 @@ use crate::fixture::{Fixture, documents, line_of};
 use crate::life::{APPEND, Life, Model, Random, check, document};
 
 /// A job over a fixture's directory `input`, and its encoder service.
-struct Job {
-    fixture: Fixture,
+pub(crate) struct Job {
+    pub(crate) fixture: Fixture,
     service: Running,
 }
 
 impl Job {
-    fn new(files: &[(&str, &[Document])]) -> Self {
+    pub(crate) fn new(files: &[(&str, &[Document])]) -> Self {
         let job = Self { fixture: Fixture::empty(), service: encoder_service() };
         for (name, documents) in files {
             job.write(name, documents);
@@ -36,11 +36,11 @@ impl Job {
         fs_err::write(self.fixture.path("input").join(name), text.concat()).unwrap();
     }
 
-    fn url(&self, name: &str) -> String {
+    pub(crate) fn url(&self, name: &str) -> String {
         format!("file://{}", self.fixture.path(name).display())
     }
 
-    fn config(&self) -> PlanConfig {
+    pub(crate) fn config(&self) -> PlanConfig {
         PlanConfig {
             input: format!("{}/*", self.fixture.path("input").display()),
             read: ReadOptions::default(),
@@ -56,37 +56,37 @@ impl Job {
         }
     }
 
-    fn source(&self) -> Result<RemoteSource, Error> {
+    pub(crate) fn source(&self) -> Result<RemoteSource, Error> {
         RemoteSource::connect_all(
             &[self.service.url.clone()],
             RemoteConfig { batch_texts: 4, ..RemoteConfig::default() },
         )
     }
 
-    fn plan(&self, config: &PlanConfig) -> Result<Planned, Error> {
+    pub(crate) fn plan(&self, config: &PlanConfig) -> Result<Planned, Error> {
         bulk::plan(config, Vectors::Encoder(Box::new(self.source()?)), JobControl::silent())
     }
 
-    fn embed(&self, partition: usize) -> Result<bool, Error> {
+    pub(crate) fn embed(&self, partition: usize) -> Result<bool, Error> {
         let scratch = self.fixture.path("scratch");
         let mut connect = || Ok(Box::new(self.source()?) as Box<dyn VectorSource>);
         Ok(bulk::embed(&self.url("job"), partition, &scratch, &mut connect, JobControl::silent())?.is_new)
     }
 
-    fn shard(&self, shard: usize) -> Result<bool, Error> {
+    pub(crate) fn shard(&self, shard: usize) -> Result<bool, Error> {
         Ok(bulk::shard(&self.url("job"), shard, &self.fixture.path("scratch"), 1, JobControl::silent())?.is_new)
     }
 
-    fn commit(&self) -> Result<bool, Error> {
+    pub(crate) fn commit(&self) -> Result<bool, Error> {
         Ok(bulk::commit(&self.url("job"), &self.fixture.path("scratch"), JobControl::silent())?.is_new)
     }
 
-    fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         bulk::status(&self.url("job"), JobControl::silent()).unwrap().1
     }
 
     /// All that is left to do, and how much that was.
-    fn run(&self) -> Result<usize, Error> {
+    pub(crate) fn run(&self) -> Result<usize, Error> {
         let planned = self.plan(&self.config())?;
         let mut done = usize::from(planned.is_new);
         for partition in 0..planned.plan.job.partitions.len() {
@@ -206,6 +206,7 @@ fn attempts_at_once_do_no_harm_and_what_they_leave_is_collected() {
         fs_err::create_dir_all(orphan.parent().unwrap()).unwrap();
         fs_err::write(orphan, "what is left").unwrap();
     }
+    fs_err::write(job.fixture.path("job/attempts/000001-0000-0123456789abcdef"), "").unwrap();
     assert_eq!(collect(Duration::from_secs(3600), false).files, 0, "it may be a task that runs");
     assert_eq!((collect(Duration::ZERO, true).files, collect(Duration::ZERO, false).bytes), (2, 24));
     assert!(orphans.iter().all(|orphan| !orphan.exists()));
@@ -382,12 +383,17 @@ fn parquet_files_with_vectors_are_inputs() {
         let input = job.fixture.path("input");
         fs_err::create_dir_all(&input).unwrap();
         let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/embedded.parquet");
-        fs_err::copy(golden, input.join("part-0.parquet")).unwrap();
+        fs_err::copy(golden, input.join("part-1.parquet")).unwrap();
+        // As a worker without rows leaves it.
+        fs_err::copy(golden.replace("embedded", "no-rows"), input.join("part-0.parquet")).unwrap();
         let declared = DeclaredModel { name: "other", fingerprint: None, metric };
         let planned = bulk::plan(&job.config(), Vectors::Input(declared), JobControl::silent()).unwrap();
         assert!(planned.plan.job.has_vectors && planned.plan.estimate.tokens.is_none());
         let (scratch, mut connect) = (job.fixture.path("scratch"), || Err(Error::NoVectors));
-        assert!(bulk::embed(&job.url("job"), 0, &scratch, &mut connect, JobControl::silent()).unwrap().is_new);
+        for partition in 0..planned.plan.job.partitions.len() {
+            let url = job.url("job");
+            assert!(bulk::embed(&url, partition, &scratch, &mut connect, JobControl::silent()).unwrap().is_new);
+        }
         assert!(job.shard(0).unwrap() && job.commit().unwrap());
         let snapshot = Snapshot::open(&job.fixture.index()).unwrap();
         let model = &snapshot.manifest().model;

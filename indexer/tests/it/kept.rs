@@ -10,7 +10,7 @@ use dyad_indexer::change::reembed;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
 use dyad_indexer::job::build_index;
-use dyad_indexer::source::{Documents, Embedded, KeptSource, VectorSource};
+use dyad_indexer::source::{Documents, Embedded, KeptSource, LongTexts, OnLong, VectorSource};
 
 use crate::bulk::{model_of, some};
 use crate::fixture::{Fixture, HashSource, row_of};
@@ -25,6 +25,7 @@ struct Failing<'a> {
     inner: HashSource,
     embedded: &'a AtomicUsize,
     after: usize,
+    tells_long: bool,
 }
 
 impl VectorSource for Failing<'_> {
@@ -50,14 +51,16 @@ impl VectorSource for Failing<'_> {
         }
         let pulled = self.inner.pull(corpus, cancel)?;
         self.embedded.fetch_add(usize::from(pulled.is_some()), Ordering::Relaxed);
-        Ok(pulled.map(|embedded| Embedded { truncated: Some(false), ..embedded }))
+        // Every second text.
+        let is_long = |embedded: &Embedded| embedded.document.key.ends_with(['1', '3', '5', '7', '9']);
+        Ok(pulled.map(|embedded| Embedded { truncated: Some(self.tells_long && is_long(&embedded)), ..embedded }))
     }
 }
 
 /// Builds, and says how many documents were embedded for it.
 fn build(fixture: &Fixture, after: usize) -> (Result<Option<u64>, Error>, usize) {
     let embedded = AtomicUsize::new(0);
-    let failing = Failing { inner: HashSource::default(), embedded: &embedded, after };
+    let failing = Failing { inner: HashSource::default(), embedded: &embedded, after, tells_long: false };
     let mut source = KeptSource::new(failing, &fixture.index());
     let built = build_index(&fixture.config(), &mut source, JobControl::silent());
     let truncated = built.map(|summary| summary.manifest.change.unwrap().truncated);
@@ -127,7 +130,7 @@ fn what_is_damaged_of_another_model_or_in_use_is_embedded_again() {
     assert!(built.is_ok() && embedded == PART + 10 && dir.exists());
     drop(other);
     // Damaged.
-    let vectors = fs_err::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+    let vectors = fs_err::read_dir(dir.join("whole")).unwrap().map(|entry| entry.unwrap().path());
     for path in vectors.filter(|path| path.extension().is_some_and(|extension| extension == "npy")) {
         let mut bytes = fs_err::read(&path).unwrap();
         let at = bytes.len() - 3;
@@ -155,7 +158,7 @@ fn a_reembedding_that_is_repeated_embeds_what_is_left() {
     let config = crate::reembed::config(&life.fixture, 10_000);
     let run = |after: usize| {
         let embedded = AtomicUsize::new(0);
-        let failing = Failing { inner: HashSource::of("beef"), embedded: &embedded, after };
+        let failing = Failing { inner: HashSource::of("beef"), embedded: &embedded, after, tells_long: false };
         let done = reembed(&config, &mut KeptSource::new(failing, &life.fixture.index()), JobControl::silent());
         (done.is_ok(), embedded.load(Ordering::Relaxed))
     };
@@ -163,4 +166,26 @@ fn a_reembedding_that_is_repeated_embeds_what_is_left() {
     assert_eq!(run(usize::MAX), (true, 60));
     assert_eq!(kept(&life.fixture), 0);
     check(&life.fixture, &life.model);
+}
+
+/// Of each vector it is kept whether the model has read the whole text.
+#[test]
+fn what_was_truncated_is_known_after_a_repetition() {
+    let all = some(0..ALL);
+    let fixture = Fixture::empty();
+    fixture.write_corpus(&all);
+    let run = |on_long: OnLong, after: usize| {
+        let embedded = AtomicUsize::new(0);
+        let failing = Failing { inner: HashSource::default(), embedded: &embedded, after, tells_long: true };
+        let source = KeptSource::new(failing, &fixture.index());
+        let mut source = LongTexts::new(source, on_long, None::<HashSource>);
+        let built = build_index(&fixture.config(), &mut source, JobControl::silent());
+        (built.map(|summary| summary.manifest.documents()), embedded.load(Ordering::Relaxed))
+    };
+    assert!(run(OnLong::Truncate, ALL - 10).0.is_err());
+    let (refused, embedded) = run(OnLong::Error, usize::MAX);
+    assert!(refused.unwrap_err().to_string().starts_with("document `k0001` has more than the 64 tokens"));
+    assert_eq!(embedded, 1, "it is found among what was kept, ahead of the first that was not");
+    // Of the two kinds, what was in whole parts.
+    assert!(run(OnLong::Truncate, usize::MAX).1 < 2 * PART);
 }

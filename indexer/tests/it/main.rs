@@ -3,6 +3,7 @@
 
 mod build;
 mod bulk;
+mod bulk_hostile;
 mod bulk_s3;
 mod certificate;
 mod command_line;

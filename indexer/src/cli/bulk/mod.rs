@@ -125,7 +125,7 @@ struct GcArguments {
     /// The job, as given by `plan --out`
     #[arg(long, value_name = "URL")]
     plan: String,
-    /// Least age of what is removed, such as `12h` or `7d`: longer than any task takes
+    /// Least age of what is removed, such as `12h` or `7d`: longer than any task takes. Of the index, only what tasks of this job have put and no generation names
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]
     older_than: Duration,
     /// Remove nothing

@@ -114,6 +114,10 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
     let vectors = match &arguments.model_name {
         Some(name) => {
             anyhow::ensure!(
+                arguments.max_bad == 0,
+                "`--max-bad` needs `--encoder`: row i of a file that holds vectors is its record i, and none is skipped"
+            );
+            anyhow::ensure!(
                 !arguments.read.splits(),
                 "`--split` needs `--encoder`: vectors of the inputs are of whole documents"
             );
