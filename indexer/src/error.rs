@@ -382,7 +382,7 @@ pub enum Error {
     Job(#[from] crate::bulk::JobError),
     /// From an object store.
     #[error(transparent)]
-    Store(dyad_store::Error),
+    Store(Box<dyad_store::Error>),
     /// From the index format.
     #[error(transparent)]
     Index(#[from] dyad_index::Error),
@@ -392,7 +392,7 @@ impl From<dyad_store::Error> for Error {
     fn from(error: dyad_store::Error) -> Self {
         match error {
             dyad_store::Error::Interrupted => Self::Cancelled,
-            error => Self::Store(error),
+            error => Self::Store(Box::new(error)),
         }
     }
 }

@@ -117,13 +117,11 @@ impl Plan {
         let terms = (memory / TERMS_SHARE).max(LEAST_TERMS);
         let counts = self.shards..=most_shards.max(self.shards);
         // What grows with the number of shards is small next to what shrinks, but not always.
-        match counts.clone().find(|shards| needed(*shards, terms) <= memory) {
-            Some(shards) => Ok(Self { shards, terms: Some(terms), ..self }),
-            None => {
-                let needed = counts.map(|shards| needed(shards, LEAST_TERMS)).min().unwrap_or(u64::MAX);
-                Err(Error::Memory { given: memory, needed, documents })
-            }
+        if let Some(shards) = counts.clone().find(|shards| needed(*shards, terms) <= memory) {
+            return Ok(Self { shards, terms: Some(terms), ..self });
         }
+        let needed = counts.map(|shards| needed(shards, LEAST_TERMS)).min().unwrap_or(u64::MAX);
+        Err(Error::Memory { given: memory, needed, documents })
     }
 
     /// Most documents of one shard that is built within `memory` bytes, up to `documents`.

@@ -57,7 +57,7 @@ pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<Comm
         return Ok(summary(false));
     }
     let there = place.wait(index.current())?;
-    if !there.is_some_and(|there| there.pointer == record.pointer) && plan.job.shards.len() > 1 {
+    if there.is_none_or(|there| there.pointer != record.pointer) && plan.job.shards.len() > 1 {
         refuse_repeated(&place, &plan, &partitions, scratch)?;
     }
     control.check()?;

@@ -210,22 +210,20 @@ impl<'a> Task<'a> {
         let read = ReadOptions { max_bad, rejects: Some(rejects.clone()), ..self.plan.job.reading.options() };
         let mut corpus = CorpusReader::open(&path, &read)?;
         let mut declared = None;
-        let source: &mut dyn VectorSource = match source {
-            Some(source) => source,
-            None => {
-                let model = &self.plan.job.model;
-                let of =
-                    DeclaredModel { name: &model.name, fingerprint: Some(&model.fingerprint), metric: model.metric };
-                if matches!(CorpusReader::open(&path, &read)?.next(), Some(Err(CorpusError::Empty { .. }))) {
-                    // Programs of several workers leave files without rows.
-                    return Ok(fs_err::remove_dir_all(folder)?);
-                }
-                let source = declared.insert(ArraySource::open(&path, &of)?);
-                check_model(self.plan, source.model())?;
-                // Row i of a file is its record i: no record is skipped.
-                source.ignore_keys();
-                source
+        let source: &mut dyn VectorSource = if let Some(source) = source {
+            source
+        } else {
+            let model = &self.plan.job.model;
+            let of = DeclaredModel { name: &model.name, fingerprint: Some(&model.fingerprint), metric: model.metric };
+            if matches!(CorpusReader::open(&path, &read)?.next(), Some(Err(CorpusError::Empty { .. }))) {
+                // Programs of several workers leave files without rows.
+                return Ok(fs_err::remove_dir_all(folder)?);
             }
+            let source = declared.insert(ArraySource::open(&path, &of)?);
+            check_model(self.plan, source.model())?;
+            // Row i of a file is its record i: no record is skipped.
+            source.ignore_keys();
+            source
         };
         loop {
             match source.pull(&mut corpus, control.cancel) {
@@ -234,9 +232,8 @@ impl<'a> Task<'a> {
                     self.add(&embedded.document, &embedded.row)?;
                     control.progress.advance(1);
                 }
-                Ok(None) => break,
-                // An input of bad records alone.
-                Err(Error::Corpus(CorpusError::Empty { .. })) => break,
+                // The second of an input of bad records alone.
+                Ok(None) | Err(Error::Corpus(CorpusError::Empty { .. })) => break,
                 Err(error) => return Err(error),
             }
         }

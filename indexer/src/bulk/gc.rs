@@ -67,7 +67,9 @@ pub fn gc(url: &str, older_than: Duration, dry_run: bool, control: JobControl<'_
     of_partitions.iter().filter(|object| !named.contains(&object.name)).for_each(|object| take(object, &mut at_place));
     for (id, attempt, files) in &of_shards {
         if !shards.contains(*id) {
-            files.iter().for_each(|file| take(file, &mut in_index));
+            for file in files {
+                take(file, &mut in_index);
+            }
             // The mark goes with its files.
             at_place.push(attempt.name.clone());
         }

@@ -107,19 +107,17 @@ fn line_end(place: &Place<'_>, input: &Remote, object: &Object, mut at: u64) -> 
 }
 
 fn version(place: &Place<'_>, input: &Remote, object: &Object, range: Range<u64>) -> Result<String, Error> {
-    match object.version.as_ref().filter(|_| !input.is_directory()) {
-        Some(etag) => Ok(format!("{ETAG}{etag}")),
-        // The version of a file tells its place on a disk, not its content.
-        None => {
-            let mut digest = Xxh3::new();
-            let mut sink = |piece: &[u8]| {
-                digest.update(piece);
-                Ok(())
-            };
-            place.wait(input.read_range(&object.name, range, None, &place.go_on(), &mut sink))?;
-            Ok(format!("{XXH3}{:032x}", digest.digest128()))
-        }
+    if let Some(etag) = object.version.as_ref().filter(|_| !input.is_directory()) {
+        return Ok(format!("{ETAG}{etag}"));
     }
+    // The version of a file tells its place on a disk, not its content.
+    let mut digest = Xxh3::new();
+    let mut sink = |piece: &[u8]| {
+        digest.update(piece);
+        Ok(())
+    };
+    place.wait(input.read_range(&object.name, range, None, &place.go_on(), &mut sink))?;
+    Ok(format!("{XXH3}{:032x}", digest.digest128()))
 }
 
 /// Fetches a slice into a directory, as a file of the input's own name; refused where it is not what was planned.

@@ -115,7 +115,7 @@ pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<Outcome, E
             // The smallest merge that there can be.
             let mut live: Vec<u64> = base.manifest().shards.iter().map(ShardEntry::live).collect();
             live.sort_unstable();
-            let least = live.iter().take(2).fold(0, |sum, live| sum + live);
+            let least = live.iter().take(2).fold(0, |sum: u64, live| sum.saturating_add(*live));
             group_plan(&base, config, least).within(memory, 1)?;
             let most = group_plan(&base, config, 0).documents_within(memory, u64::from(u32::MAX));
             config.max_documents.min(most)

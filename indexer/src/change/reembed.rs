@@ -164,8 +164,7 @@ pub fn reembed(
         change.indexed = fresh.iter().map(|fresh| fresh.complete.documents - fresh.gone.len() as u64).sum();
         change.read = change.indexed;
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
-        let parent = Some(last.manifest().generation);
-        let documents_before = last.manifest().documents();
+        let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
         let draft = Draft { parent, model: &model, min_recall: kept, change: change.clone(), shards };
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {

@@ -96,6 +96,10 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
     let cancel = cancel_on_signal()?;
     let documents = arguments.documents;
+    anyhow::ensure!(
+        arguments.memory.is_none() || !documents.splits_long(),
+        "`--memory` counts documents beforehand, which `--on-long split` makes more of. Split all with `--split WORDS`"
+    );
     let (corpus, mut source) = documents.open(true)?;
     let config = BuildConfig {
         shards: arguments.shards,

@@ -125,7 +125,7 @@ pub(super) struct PurgeArguments {
 }
 
 /// Age of what is removed from an object store, where none is given.
-const IN_STORE: Duration = Duration::from_secs(7 * 24 * 3600);
+const IN_STORE: Duration = Duration::from_hours(7 * 24);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct GcArguments {

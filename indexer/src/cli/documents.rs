@@ -208,6 +208,11 @@ impl Arguments {
         })
     }
 
+    /// Whether documents that the model does not read whole are split.
+    pub(super) fn splits_long(&self) -> bool {
+        self.on_long == Long::Split
+    }
+
     /// Whether documents are split.
     pub(super) fn are_passages(&self) -> bool {
         self.read.splits()

@@ -94,22 +94,8 @@ pub fn build_index(
     };
     create_dir_synced(&config.index)?;
     let workspace = Workspace::create(&config.index)?;
-    let mut plan = Plan {
-        documents: source.documents(),
-        dim: model.dim,
-        shards: config.shards,
-        text_bytes: corpus.text_bytes(),
-        terms: None,
-        params: config.params,
-        builder: config.builder,
-        row_type: config.row_type,
-        questions: gate.questions.map_or(0, VectorRows::len),
-    };
-    if let Some(memory) = config.memory {
-        let (documents, text_bytes) = counted(&config.corpus, control)?;
-        let known = Plan { documents: Some(documents), text_bytes: Some(text_bytes), ..plan };
-        plan = known.within(memory, *SHARDS.end())?;
-    }
+    let questions = gate.questions.map_or(0, VectorRows::len);
+    let plan = planned(config, corpus.as_ref(), source, questions, control)?;
     control.progress.note(&format!("plan: {plan}"));
     // The remains of killed builds have been removed by now.
     check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
@@ -124,14 +110,7 @@ pub fn build_index(
     };
     let spooled = pass.run(corpus.as_mut(), source)?;
     corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
-    if spooled.len() < plan.shards {
-        let documents: usize = spooled.iter().map(|shard| shard.keys.len()).sum();
-        control.progress.warn(&format!(
-            "{} of {} shards hold documents: a hash of its key decides where each of the {documents} goes",
-            spooled.len(),
-            plan.shards
-        ));
-    }
+    warn_of_empty(&spooled, plan.shards, control);
 
     let builder = ShardBuilder {
         model: &model,
@@ -163,6 +142,40 @@ pub fn build_index(
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.into_iter().map(|shard| shard.certificate).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })
+}
+
+/// What the build takes; within a limit of memory, after the documents were counted.
+fn planned(
+    config: &BuildConfig,
+    corpus: &dyn Batch,
+    source: &dyn VectorSource,
+    questions: usize,
+    control: JobControl<'_>,
+) -> Result<Plan, Error> {
+    let plan = Plan {
+        documents: source.documents(),
+        dim: source.model().dim,
+        shards: config.shards,
+        text_bytes: corpus.text_bytes(),
+        terms: None,
+        params: config.params,
+        builder: config.builder,
+        row_type: config.row_type,
+        questions,
+    };
+    let Some(memory) = config.memory else { return Ok(plan) };
+    let (documents, text_bytes) = counted(&config.corpus, control)?;
+    Plan { documents: Some(documents), text_bytes: Some(text_bytes), ..plan }.within(memory, *SHARDS.end())
+}
+
+fn warn_of_empty(spooled: &[Spooled], shards: usize, control: JobControl<'_>) {
+    if spooled.len() < shards {
+        let documents: usize = spooled.iter().map(|shard| shard.keys.len()).sum();
+        control.progress.warn(&format!(
+            "{} of {shards} shards hold documents: a hash of its key decides where each of the {documents} goes",
+            spooled.len(),
+        ));
+    }
 }
 
 /// Documents and bytes of their texts, by reading them once.

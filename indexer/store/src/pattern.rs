@@ -27,19 +27,16 @@ pub async fn find(text: &str) -> Result<(Remote, Vec<Object>)> {
     let first = parts.iter().position(|part| part.contains(['*', '?', '['])).unwrap_or(last);
     let pattern = parts.split_off(first).join("/");
     let place = parts.join("/");
-    let url = match scheme {
-        Some(scheme) => format!("{scheme}://{place}"),
-        None => {
-            let place = if place.is_empty() && path.starts_with('/') {
-                "/"
-            } else if place.is_empty() {
-                "."
-            } else {
-                &place
-            };
-            let absolute = fs_err::canonicalize(Path::new(place))?;
-            Url::from_directory_path(&absolute).map_err(|()| refuse("no absolute path".to_owned()))?.to_string()
-        }
+    let url = if let Some(scheme) = scheme {
+        format!("{scheme}://{place}")
+    } else {
+        let place = match place.as_str() {
+            "" if path.starts_with('/') => "/",
+            "" => ".",
+            place => place,
+        };
+        let absolute = fs_err::canonicalize(Path::new(place))?;
+        Url::from_directory_path(&absolute).map_err(|()| refuse("no absolute path".to_owned()))?.to_string()
     };
     let pattern = Pattern::new(&pattern).map_err(|error| refuse(error.to_string()))?;
     let remote = Remote::open(&url)?;

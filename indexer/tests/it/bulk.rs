@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use dyad_corpus::{Document, ReadOptions, Split};
 use dyad_index::verify::verify_current;
-use dyad_index::{Metric, Snapshot, manifest};
+use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
 use dyad_indexer::bulk::{self, Graph, PlanConfig, Planned, Status, Vectors};
 use dyad_indexer::control::JobControl;
-use dyad_indexer::source::{DeclaredModel, OnLong, RemoteConfig, RemoteSource, VectorSource};
+use dyad_indexer::source::{OnLong, RemoteConfig, RemoteSource, VectorSource};
 
 use crate::encoder::{Running, encoder_service};
-use crate::fixture::{Fixture, documents, line_of};
+use crate::fixture::{Fixture, line_of};
 use crate::life::{APPEND, Life, Model, Random, check, document};
 
 /// A job over a fixture's directory `input`, and its encoder service.
@@ -58,7 +58,7 @@ impl Job {
 
     pub(crate) fn source(&self) -> Result<RemoteSource, Error> {
         RemoteSource::connect_all(
-            &[self.service.url.clone()],
+            std::slice::from_ref(&self.service.url),
             RemoteConfig { batch_texts: 4, ..RemoteConfig::default() },
         )
     }
@@ -207,7 +207,7 @@ fn attempts_at_once_do_no_harm_and_what_they_leave_is_collected() {
         fs_err::write(orphan, "what is left").unwrap();
     }
     fs_err::write(job.fixture.path("job/attempts/000001-0000-0123456789abcdef"), "").unwrap();
-    assert_eq!(collect(Duration::from_secs(3600), false).files, 0, "it may be a task that runs");
+    assert_eq!(collect(Duration::from_hours(1), false).files, 0, "it may be a task that runs");
     assert_eq!((collect(Duration::ZERO, true).files, collect(Duration::ZERO, false).bytes), (2, 24));
     assert!(orphans.iter().all(|orphan| !orphan.exists()));
     assert_eq!(collect(Duration::ZERO, false).files, 0);
@@ -373,33 +373,4 @@ fn documents_become_passages_in_jobs_too() {
     let documents = snapshot.manifest().documents();
     assert!(documents >= 60 && documents.is_multiple_of(20), "{documents}");
     assert!(snapshot.find("d7#2").unwrap().is_some() && snapshot.find("d7").unwrap().is_none());
-}
-
-/// Texts and vectors that another program (pyarrow) has written are a job's input without any encoder.
-#[test]
-fn parquet_files_with_vectors_are_inputs() {
-    for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
-        let job = Job::new(&[]);
-        let input = job.fixture.path("input");
-        fs_err::create_dir_all(&input).unwrap();
-        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/embedded.parquet");
-        fs_err::copy(golden, input.join("part-1.parquet")).unwrap();
-        // As a worker without rows leaves it.
-        fs_err::copy(golden.replace("embedded", "no-rows"), input.join("part-0.parquet")).unwrap();
-        let declared = DeclaredModel { name: "other", fingerprint: None, metric };
-        let planned = bulk::plan(&job.config(), Vectors::Input(declared), JobControl::silent()).unwrap();
-        assert!(planned.plan.job.has_vectors && planned.plan.estimate.tokens.is_none());
-        let (scratch, mut connect) = (job.fixture.path("scratch"), || Err(Error::NoVectors));
-        for partition in 0..planned.plan.job.partitions.len() {
-            let url = job.url("job");
-            assert!(bulk::embed(&url, partition, &scratch, &mut connect, JobControl::silent()).unwrap().is_new);
-        }
-        assert!(job.shard(0).unwrap() && job.commit().unwrap());
-        let snapshot = Snapshot::open(&job.fixture.index()).unwrap();
-        let model = &snapshot.manifest().model;
-        assert_eq!((model.name.as_str(), model.metric, snapshot.manifest().documents()), ("other", metric, 5));
-        let (shard, node) = snapshot.find("doc-0002").unwrap().unwrap();
-        let stored = snapshot.document(shard, node).unwrap();
-        assert_eq!((stored.title, stored.text), (documents(3)[2].title.clone(), documents(3)[2].text.clone()));
-    }
 }

@@ -1,15 +1,18 @@
-//! Bulk jobs next to others: records that somebody else has written, files that are gone, other jobs, rollbacks, changes of the index.
+//! Bulk jobs over other inputs, and next to others: records that somebody else has written, files that are gone, other jobs, rollbacks, changes of the index.
 
 use std::time::Duration;
 
-use dyad_indexer::bulk::{self, PlanConfig};
+use dyad_index::{Metric, Snapshot};
+use dyad_indexer::Error;
+use dyad_indexer::bulk::{self, PlanConfig, Vectors};
 use dyad_indexer::change::merge;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::rollback::roll_back;
-use dyad_indexer::source::VectorSource;
+use dyad_indexer::source::{DeclaredModel, VectorSource};
 use serde_json::{Value, json};
 
 use crate::bulk::{Job, model_of, some};
+use crate::fixture::documents;
 use crate::life::{APPEND, check};
 
 /// Changes a record of a job.
@@ -111,7 +114,7 @@ fn two_jobs_of_one_index_do_not_collect_each_other() {
     assert_eq!(bulk::gc(&job.url("job"), Duration::ZERO, false, control).unwrap().files, 0);
     // The other one was planned on no generation.
     for partition in 0..plan.job.partitions.len() {
-        let mut source = || Err(dyad_indexer::Error::NoVectors);
+        let mut source = || Err(Error::NoVectors);
         assert!(bulk::embed(&other.out, partition, &scratch, &mut source, control).is_err());
     }
 }
@@ -163,4 +166,33 @@ fn a_job_has_a_place_of_its_own_and_inputs_are_what_they_are() {
     assert_eq!(plan.job.partitions.len(), 1);
     assert!(job.embed(0).unwrap() && job.shard(0).unwrap() && job.commit().unwrap());
     check(&job.fixture, &model_of(&all));
+}
+
+/// Texts and vectors that another program (pyarrow) has written are a job's input without any encoder.
+#[test]
+fn parquet_files_with_vectors_are_inputs() {
+    for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
+        let job = Job::new(&[]);
+        let input = job.fixture.path("input");
+        fs_err::create_dir_all(&input).unwrap();
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/embedded.parquet");
+        fs_err::copy(golden, input.join("part-1.parquet")).unwrap();
+        // As a worker without rows leaves it.
+        fs_err::copy(golden.replace("embedded", "no-rows"), input.join("part-0.parquet")).unwrap();
+        let declared = DeclaredModel { name: "other", fingerprint: None, metric };
+        let planned = bulk::plan(&job.config(), Vectors::Input(declared), JobControl::silent()).unwrap();
+        assert!(planned.plan.job.has_vectors && planned.plan.estimate.tokens.is_none());
+        let (scratch, mut connect) = (job.fixture.path("scratch"), || Err(Error::NoVectors));
+        for partition in 0..planned.plan.job.partitions.len() {
+            let url = job.url("job");
+            assert!(bulk::embed(&url, partition, &scratch, &mut connect, JobControl::silent()).unwrap().is_new);
+        }
+        assert!(job.shard(0).unwrap() && job.commit().unwrap());
+        let snapshot = Snapshot::open(&job.fixture.index()).unwrap();
+        let model = &snapshot.manifest().model;
+        assert_eq!((model.name.as_str(), model.metric, snapshot.manifest().documents()), ("other", metric, 5));
+        let (shard, node) = snapshot.find("doc-0002").unwrap().unwrap();
+        let stored = snapshot.document(shard, node).unwrap();
+        assert_eq!((stored.title, stored.text), (documents(3)[2].title.clone(), documents(3)[2].text.clone()));
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use dyad_corpus::Document;
 use serde_json::Value;
 
 use crate::bulk::{model_of, some};
@@ -15,14 +16,7 @@ use crate::store_s3::S3;
 fn a_job_on_s3_ends_whole_whatever_is_killed() {
     let Some(mut s3) = S3::start("a_job_on_s3_ends_whole_whatever_is_killed") else { return };
     let (all, local, service) = (some(0..120), Fixture::empty(), encoder_service());
-    for (number, documents) in all.chunks(30).enumerate() {
-        let text: Vec<String> = documents.iter().map(|document| format!("{}\n", line_of(document))).collect();
-        let path = local.path(&format!("{number}.jsonl"));
-        fs_err::write(&path, text.concat()).unwrap();
-        s3.put(&path, &format!("input/{number}.jsonl"));
-    }
-    // Puts are done when the server answers.
-    assert_eq!(s3.list("input/").len(), 4);
+    put_inputs(&mut s3, &local, &all);
     let scratch = local.path("scratch").display().to_string();
     let plan = [
         "bulk",
@@ -95,7 +89,11 @@ fn a_job_on_s3_ends_whole_whatever_is_killed() {
     run(&["pull", "--index", &index, "--from", "s3://bucket/index"], 0);
     assert!(killed > 30, "{killed} were killed in time");
     check(&local, &model_of(&all));
-    // The store holds the index and nothing else, and of the job what its records name.
+    nothing_else_is_there(&mut s3, &local, partitions, shards);
+}
+
+/// The store holds the index and nothing else, and of the job what its records name.
+fn nothing_else_is_there(s3: &mut S3, local: &Fixture, partitions: u64, shards: u64) {
     let mut expected: BTreeSet<String> =
         local.files().keys().map(|path| path.strip_prefix(local.index()).unwrap().display().to_string()).collect();
     expected.retain(|name| !name.starts_with('.'));
@@ -112,4 +110,15 @@ fn a_job_on_s3_ends_whole_whatever_is_killed() {
         .collect();
     // Of each partition: its record's folder, and the one that it names.
     assert_eq!(folders.len() as u64, 2 * partitions, "{job:#?}");
+}
+
+fn put_inputs(s3: &mut S3, local: &Fixture, documents: &[Document]) {
+    for (number, documents) in documents.chunks(30).enumerate() {
+        let text: Vec<String> = documents.iter().map(|document| format!("{}\n", line_of(document))).collect();
+        let path = local.path(&format!("{number}.jsonl"));
+        fs_err::write(&path, text.concat()).unwrap();
+        s3.put(&path, &format!("input/{number}.jsonl"));
+    }
+    // Puts are done when the server answers.
+    assert_eq!(s3.list("input/").len(), 4);
 }

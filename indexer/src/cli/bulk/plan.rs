@@ -19,7 +19,7 @@ use super::{Scratch, connect};
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("vectors").required(true).args(["encoder", "model_name"]))]
 pub(super) struct Arguments {
-    /// Inputs: 's3://BUCKET/DIR/*.parquet', or files of this machine
+    /// Inputs: `s3://BUCKET/DIR/*.parquet`, or files of this machine
     #[arg(long, value_name = "PATTERN")]
     input: String,
     /// The index: s3://, gs://, az:// or file://
@@ -111,22 +111,19 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
         arguments.on_long != Long::Split || !arguments.read.splits(),
         "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
     );
-    let vectors = match &arguments.model_name {
-        Some(name) => {
-            anyhow::ensure!(
-                arguments.max_bad == 0,
-                "`--max-bad` needs `--encoder`: row i of a file that holds vectors is its record i, and none is skipped"
-            );
-            anyhow::ensure!(
-                !arguments.read.splits(),
-                "`--split` needs `--encoder`: vectors of the inputs are of whole documents"
-            );
-            Vectors::Input(DeclaredModel { name, fingerprint: arguments.fingerprint.as_deref(), metric })
-        }
-        None => {
-            let timeout = ClientConfig::default().call_timeout;
-            Vectors::Encoder(Box::new(connect(&arguments.encoder, 256, timeout, &arguments.credentials)?))
-        }
+    let vectors = if let Some(name) = &arguments.model_name {
+        anyhow::ensure!(
+            arguments.max_bad == 0,
+            "`--max-bad` needs `--encoder`: row i of a file that holds vectors is its record i, and none is skipped"
+        );
+        anyhow::ensure!(
+            !arguments.read.splits(),
+            "`--split` needs `--encoder`: vectors of the inputs are of whole documents"
+        );
+        Vectors::Input(DeclaredModel { name, fingerprint: arguments.fingerprint.as_deref(), metric })
+    } else {
+        let timeout = ClientConfig::default().call_timeout;
+        Vectors::Encoder(Box::new(connect(&arguments.encoder, 256, timeout, &arguments.credentials)?))
     };
     let planned = bulk::plan(&config, vectors, control)?;
     let plan = &planned.plan;
