@@ -340,30 +340,19 @@ pub enum Error {
         /// What is in it.
         found: &'static str,
     },
-    /// A text that the model does not read whole.
+    /// A text that the model does not read whole: the document, and the longest input in tokens.
     #[error(
-        "document `{key}` has more than the {max_tokens} tokens that the model reads. Let such documents be truncated or split (`--on-long truncate`, `--on-long split`), or all be split (`--split WORDS`)"
+        "document `{0}` has more than the {1} tokens that the model reads. Let such documents be truncated or split (`--on-long truncate`, `--on-long split`), or all be split (`--split WORDS`)"
     )]
-    LongText {
-        /// The document.
-        key: String,
-        /// Longest input.
-        max_tokens: usize,
-    },
-    /// A passage of a long document with the key of another document.
-    #[error("key `{key}` is that of a document and of a passage that `--on-long split` makes. Rename the document")]
-    PassageKey {
-        /// The key.
-        key: String,
-    },
-    /// Nothing says which texts are long.
+    LongText(String, usize),
+    /// A passage of a long document with the key of another document: that key.
+    #[error("key `{0}` is that of a document and of a passage that `--on-long split` makes. Rename the document")]
+    PassageKey(String),
+    /// Nothing says which texts are long, of the model of this name.
     #[error(
-        "the encoder service of `{model}` does not say which texts it truncates, which `--on-long error` and `--on-long split` need. Use one of this release"
+        "the encoder service of `{0}` does not say which texts it truncates, which `--on-long error` and `--on-long split` need. Use one of this release"
     )]
-    LengthsUnknown {
-        /// The model.
-        model: String,
-    },
+    LengthsUnknown(String),
     /// More memory is needed than is allowed.
     #[error("`--memory`: {documents} documents need at least {} however many shards there are, got {}. Give more, or build parts of the corpus and add them with `append`", Bytes(*needed), Bytes(*given))]
     Memory {
@@ -377,9 +366,21 @@ pub enum Error {
     /// A corpus whose size is not known.
     #[error("`--memory` needs a corpus that can be counted before it is read, got standard input. Write it to a file")]
     MemoryOfStream,
+    /// An input of a job that cannot be read or embedded.
+    #[error("input `{name}` of {url}, from byte {first}")]
+    Input {
+        /// The place of inputs.
+        url: String,
+        /// The input.
+        name: String,
+        /// Where the slice begins.
+        first: u64,
+        /// Why.
+        source: Box<Error>,
+    },
     /// Of a bulk job.
     #[error(transparent)]
-    Job(#[from] crate::bulk::JobError),
+    Job(#[from] crate::job_error::JobError),
     /// From an object store.
     #[error(transparent)]
     Store(Box<dyad_store::Error>),

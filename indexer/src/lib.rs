@@ -23,7 +23,7 @@
 //! | [`serve`] | changes over gRPC |
 //! | [`inspect`] | a report on an index (`dyad_index::verify` checks it) |
 //! | [`export`] | vectors and metadata for other programs |
-//! | [`error`] | errors |
+//! | [`error`], [`job_error`] | errors |
 //!
 //! The format of an index and its search are in `dyad-index`; the crate `hnsw_rs` is used in one file,
 //! `graph_build/hnsw_rs.rs`.
@@ -39,6 +39,7 @@ pub mod gc;
 pub mod graph_build;
 pub mod inspect;
 pub mod job;
+pub mod job_error;
 pub mod memory;
 pub mod plan;
 pub mod publish;

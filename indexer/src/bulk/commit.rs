@@ -10,7 +10,6 @@ use fail::fail_point;
 use serde::Serialize;
 
 use super::embed::KEYS;
-use super::error::JobError;
 use super::keys::KeyMerge;
 use super::place::{Place, partition_folder, partition_record};
 use super::record::{COMMITTED, CommitDone, PARTITIONS, PLAN, PartitionDone, Plan, ShardDone, VERSION};
@@ -18,6 +17,7 @@ use super::shard::all_done;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::Workspace;
+use crate::job_error::JobError;
 
 /// What a commit published, or had been published before.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ use dyad_index::manifest::FileEntry;
 use dyad_store::{PushOptions, Remote};
 use fail::fail_point;
 
-use super::error::JobError;
 use super::input::fetch;
 use super::place::{Place, partition_folder, partition_record};
 use super::record::{Partition, PartitionDone, Plan, Slice, VERSION};
@@ -20,6 +19,7 @@ use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::job::{Workspace, metadata_json};
+use crate::job_error::JobError;
 use crate::publish::content_hash;
 use crate::source::{ArraySource, DeclaredModel, KeptSource, LongTexts, OnLong, VectorSource};
 
@@ -127,13 +127,12 @@ pub fn embed(
 fn wrapped(input: &Remote, slice: &Slice, error: Error) -> Error {
     match error {
         Error::Cancelled => error,
-        error => JobError::Input {
+        error => Error::Input {
             url: input.url().to_owned(),
             name: slice.name.clone(),
             first: slice.first,
             source: Box::new(error),
-        }
-        .into(),
+        },
     }
 }
 

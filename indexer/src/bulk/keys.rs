@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 use std::io::{BufRead as _, BufReader, BufWriter, Lines, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::error::JobError;
 use crate::error::Error;
+use crate::job_error::JobError;
 
 /// Keys that are shown.
 const SHOWN: usize = 5;

@@ -23,13 +23,11 @@
 //! | `embed.rs` | `bulk embed` |
 //! | `shard.rs` | `bulk shard` |
 //! | `keys.rs` | keys that come more than once |
-//! | `error.rs` | errors |
 //! | `commit.rs` | `bulk commit`, `bulk status` |
 //! | `gc.rs` | `bulk gc` |
 
 mod commit;
 mod embed;
-mod error;
 mod gc;
 mod input;
 mod keys;
@@ -40,7 +38,6 @@ mod shard;
 
 pub use commit::{CommitSummary, Status, commit, status};
 pub use embed::{Embedded, embed};
-pub use error::JobError;
 pub use gc::{Swept, gc};
 pub use plan::{PlanConfig, Planned, Vectors, plan};
 pub use record::{Estimate, Graph, Job, Partition, PartitionDone, Plan, Reading, ShardDone, Slice};

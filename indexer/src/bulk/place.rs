@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 
-use super::error::JobError;
 use super::record::{Checked, DONE, PARTITIONS, PLAN, Partition, PartitionDone, Plan, SHARDS, ShardDone, VERSION};
 use crate::error::Error;
+use crate::job_error::JobError;
 
 /// Times that a record is put, and the pause between two.
 const TRIES: usize = 5;

@@ -8,7 +8,6 @@ use dyad_index::ModelRecord;
 use dyad_index::format::RowType;
 use dyad_store::{Object, Remote, find, without_secrets};
 
-use super::error::JobError;
 use super::input::{can_be_cut, cut, fetch, first_slice};
 use super::place::Place;
 use super::record::{Estimate, Graph, Job, PLAN, Partition, Plan, Reading, Slice, VERSION};
@@ -17,6 +16,7 @@ use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::{BuildParams, Builder};
 use crate::job::Workspace;
+use crate::job_error::JobError;
 use crate::source::{ArraySource, DeclaredModel, Given, OnLong, RemoteSource, VectorSource};
 
 /// Bytes of lines that are read as a sample.

@@ -11,7 +11,6 @@ use dyad_store::{PushOptions, Remote};
 use fail::fail_point;
 
 use super::embed::{DOCUMENTS, KEYS};
-use super::error::JobError;
 use super::keys::KeyMerge;
 use super::place::{Place, partition_folder, shard_record};
 use super::record::{ATTEMPTS, Partition, PartitionDone, Plan, ShardDone, VERSION};
@@ -19,6 +18,7 @@ use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::{Builder, RecallGate, RecallTarget};
 use crate::job::{ShardBuilder, Spool, Workspace, thread_pool};
+use crate::job_error::JobError;
 use crate::memory;
 use crate::publish::shard_id;
 use crate::source::{FileSource, VectorSource as _};

@@ -231,3 +231,16 @@ impl Arguments {
 pub(super) fn threads(asked: Option<usize>) -> std::io::Result<usize> {
     asked.map_or_else(|| Ok(std::thread::available_parallelism()?.get()), Ok)
 }
+
+/// Encoder services of one model.
+pub(super) fn connect(
+    urls: &[String],
+    batch_texts: usize,
+    timeout: Duration,
+    credentials: &CredentialOptions,
+) -> anyhow::Result<RemoteSource> {
+    let client =
+        ClientConfig { call_timeout: timeout, credentials: Credentials::open(credentials)?, ..ClientConfig::default() };
+    let config = RemoteConfig { batch_texts, client, ..RemoteConfig::default() };
+    Ok(RemoteSource::connect_all(urls, config)?)
+}

@@ -49,7 +49,7 @@ impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
     fn new_key(&mut self, embedded: Embedded) -> Result<Embedded, Error> {
         let key = &embedded.document.key;
         if self.on_long == OnLong::Split && !self.keys.insert(xxh3_128(key.as_bytes())) {
-            return Err(Error::PassageKey { key: key.clone() });
+            return Err(Error::PassageKey(key.clone()));
         }
         Ok(embedded)
     }
@@ -111,9 +111,9 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
                 (OnLong::Split, Some(true)) => self.split(&embedded.document, cancel)?,
                 (OnLong::Error, Some(true)) => {
                     let (key, max_tokens) = (embedded.document.key, self.inner.model().max_tokens);
-                    return Err(Error::LongText { key, max_tokens });
+                    return Err(Error::LongText(key, max_tokens));
                 }
-                (_, None) => return Err(Error::LengthsUnknown { model: self.inner.model().name.clone() }),
+                (_, None) => return Err(Error::LengthsUnknown(self.inner.model().name.clone())),
             }
         }
     }

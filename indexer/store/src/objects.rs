@@ -11,7 +11,6 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStoreExt as _, PutMode, PutOptions, WriteMultipart};
 
 use crate::error::{Error, Result};
-use crate::push::PushOptions;
 use crate::remote::Remote;
 
 /// Files that are transferred at once.
@@ -28,6 +27,20 @@ const LARGEST_READ: u64 = 256 << 20;
 pub(crate) const PARTIAL: &str = ".partial";
 /// Objects that one request of S3 removes.
 const REMOVED_AT_ONCE: usize = 1_000;
+
+/// How files are put.
+#[derive(Debug, Clone, Copy)]
+pub struct PushOptions {
+    /// Bytes of a part of a large file, and of the largest that is put as one; S3 takes at least 5 MiB. Files of more than 9,000 parts have
+    /// larger ones.
+    pub part_bytes: usize,
+}
+
+impl Default for PushOptions {
+    fn default() -> Self {
+        Self { part_bytes: 8 << 20 }
+    }
+}
 
 /// An object, as a listing tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,25 +8,11 @@ use dyad_index::manifest::{self, ReaderLock};
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
-use crate::objects::all;
+use crate::objects::{PushOptions, all};
 use crate::remote::Remote;
 
 /// File of an index that says what it has pushed where: a `CURRENT` for each URL, between tabs.
 const PUSHED: &str = ".pushed";
-/// How an index is pushed.
-#[derive(Debug, Clone, Copy)]
-pub struct PushOptions {
-    /// Bytes of a part of a large file, and of the largest that is put as one; S3 takes at least 5 MiB. Files of more than 9,000 parts have
-    /// larger ones.
-    pub part_bytes: usize,
-}
-
-impl Default for PushOptions {
-    fn default() -> Self {
-        Self { part_bytes: 8 << 20 }
-    }
-}
-
 /// What a push did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pushed {

@@ -3,11 +3,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `plan.rs` | `bulk plan` |
+//! | `scratch.rs` | the directory for files in use |
 
 mod plan;
+mod scratch;
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -17,13 +18,13 @@ use dyad_command::cancel_on_signal;
 use dyad_files::space::Bytes;
 use dyad_indexer::bulk;
 use dyad_indexer::control::JobControl;
-use dyad_indexer::source::{RemoteConfig, RemoteSource};
-use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
+use dyad_proto::client::CredentialOptions;
 use serde_json::json;
 
+use self::scratch::Scratch;
 use super::bar::Bar;
 use super::change::age;
-use super::documents::threads;
+use super::documents::{connect, threads};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -45,20 +46,6 @@ enum Step {
     Status(StatusArguments),
     /// Remove what killed tasks have left: objects that no record names, by their age
     Gc(GcArguments),
-}
-
-#[derive(Debug, clap::Args)]
-struct Scratch {
-    /// Directory for files in use; what killed tasks have left there is removed by the next one [default: `dyad-bulk` in the system's directory for
-    /// temporary files]
-    #[arg(long = "scratch", value_name = "DIR")]
-    dir: Option<PathBuf>,
-}
-
-impl Scratch {
-    fn path(&self) -> PathBuf {
-        self.dir.clone().unwrap_or_else(|| std::env::temp_dir().join("dyad-bulk"))
-    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -163,18 +150,6 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn connect(
-    urls: &[String],
-    batch_texts: usize,
-    timeout: Duration,
-    credentials: &CredentialOptions,
-) -> anyhow::Result<RemoteSource> {
-    let client =
-        ClientConfig { call_timeout: timeout, credentials: Credentials::open(credentials)?, ..ClientConfig::default() };
-    let config = RemoteConfig { batch_texts, client, ..RemoteConfig::default() };
-    Ok(RemoteSource::connect_all(urls, config)?)
 }
 
 fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<()> {

@@ -13,8 +13,8 @@ use dyad_indexer::source::DeclaredModel;
 use dyad_proto::client::{ClientConfig, CredentialOptions};
 
 use super::super::build::VectorType;
-use super::super::documents::{Compared, Long};
-use super::{Scratch, connect};
+use super::super::documents::{Compared, Long, connect};
+use super::scratch::Scratch;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("vectors").required(true).args(["encoder", "model_name"]))]

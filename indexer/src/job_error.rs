@@ -2,8 +2,6 @@
 
 use dyad_index::ModelRecord;
 
-use crate::error::Error;
-
 /// Why a step of a job cannot be taken. What it would have published is not.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -89,18 +87,6 @@ pub enum JobError {
         got: u64,
         /// Allowed.
         allowed: u64,
-    },
-    /// An input of a job that cannot be read or embedded.
-    #[error("input `{name}` of {url}, from byte {first}")]
-    Input {
-        /// The place of inputs.
-        url: String,
-        /// The input.
-        name: String,
-        /// Where the slice begins.
-        first: u64,
-        /// Why.
-        source: Box<Error>,
     },
     /// Vectors of another model than a job was planned with.
     #[error(
