@@ -141,8 +141,8 @@ impl Plan {
 
     /// Bytes of terms that each shard may hold.
     pub(crate) fn terms_of_a_shard(&self) -> Option<u64> {
-        // Allocators lose half as much again.
-        Some(self.terms? * 2 / 3 / self.shards.max(1) as u64)
+        // While a part is written its terms are sorted, and allocators lose half as much again.
+        Some(self.terms? / 2 / self.shards.max(1) as u64)
     }
 
     /// Peak of memory in bytes: all texts are read, then one shard is built at a time, its vectors mapped. Without

@@ -5,6 +5,7 @@
 //! | `schema.rs` | fields |
 //! | `analyzer.rs` | text to terms |
 //! | `writer.rs` | one segment, in which document `i` is node `i` of the vectors |
+//! | `parts.rs` | the merge of what was written within a limit of memory |
 //! | `reader.rs` | stored fields |
 //! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
@@ -22,6 +23,7 @@ mod bm25;
 mod facts;
 mod filter;
 mod notes;
+mod parts;
 mod read_only;
 mod reader;
 mod schema;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use dyad_files::sync_dir;
 use tantivy::directory::MmapDirectory;
-use tantivy::indexer::merge_indices;
 use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
 
+use super::parts::merge;
 use super::schema::{Fields, schema};
 use super::{ANALYZER, analyzer::analyzer, facts, text_error};
 use crate::error::Result;
@@ -127,15 +127,11 @@ impl TextWriter {
         let failed = text_error(&path);
         self.writer.finalize().map_err(&failed)?;
         if self.limit.is_some() {
-            let opened = |number| Index::open_in_dir(part(&path, number));
             if self.parts == 0 {
                 fs_err::rename(part(&path, 0), &path)?;
             } else {
-                let parts: Vec<Index> =
-                    (0..=self.parts).map(opened).collect::<tantivy::Result<_>>().map_err(&failed)?;
                 fs_err::create_dir_all(&path)?;
-                let directory = MmapDirectory::open(&path).map_err(|error| failed(error.into()))?;
-                merge_indices(&parts, directory).map_err(&failed)?;
+                merge(&(0..=self.parts).map(|number| part(&path, number)).collect::<Vec<_>>(), &path)?;
             }
             fs_err::remove_dir_all(parts(&path))?;
         }

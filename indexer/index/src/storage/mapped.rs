@@ -7,8 +7,10 @@
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use memmap2::{Advice, Mmap, UncheckedAdvice};
+use stable_deref_trait::StableDeref;
 
 use crate::error::Result;
 
@@ -27,8 +29,8 @@ impl Mapped {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = fs_err::File::open(path)?;
         // SAFETY: this is not public, and its callers map files that nothing in this workspace opens for writing again:
-        // `dense.dyad`, which is immutable once it is complete (see `storage::atomic`), and scratch files, which are
-        // unlinked before they are read. Every value read from the map is treated as untrusted.
+        // `dense.dyad`, which is immutable once it is complete (see `storage::atomic`), parts of text indexes, which are
+        // complete, and scratch files, which are unlinked before they are read. Every value read from the map is treated as untrusted.
         let map = unsafe { Mmap::map(file.file())? };
         Ok(Self { map, file, path: path.to_owned() })
     }
@@ -89,6 +91,37 @@ impl Mapped {
         (len > 0 && end <= self.map.len() as u64).then_some((offset as usize, len as usize))
     }
 }
+
+/// A map that several hold, for code that takes bytes that stay where they are.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedMap(Arc<Mapped>);
+
+impl SharedMap {
+    /// Maps a whole file, as [`Mapped::open`]; none where it is empty.
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>> {
+        if fs_err::metadata(path)?.len() == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Self(Arc::new(Mapped::open(path)?))))
+    }
+
+    /// Drops all pages from this process; they are read again when they are needed.
+    pub(crate) fn drop_pages(&self) {
+        self.0.advise_unneeded(0, self.0.len() as u64);
+    }
+}
+
+impl Deref for SharedMap {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+// SAFETY: the bytes are those of the map, which stay where they are while it is shared by any clone, wherever those are moved.
+#[expect(unsafe_code, reason = "the trait promises what the compiler cannot check")]
+unsafe impl StableDeref for SharedMap {}
 
 impl Deref for Mapped {
     type Target = [u8];

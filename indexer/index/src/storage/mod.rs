@@ -15,4 +15,5 @@ mod scratch;
 pub(crate) use hot_bytes::HotBytes;
 pub use lock::WriteLock;
 pub use mapped::Mapped;
+pub(crate) use mapped::SharedMap;
 pub use scratch::Scratch;
