@@ -40,11 +40,28 @@ pub(crate) struct Options {
     /// Seconds that running requests get to finish after that
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     drain_s: u64,
+    /// End when standard input ends: for a program that starts the server, and may be killed
+    #[arg(long)]
+    while_input: bool,
     #[command(flatten)]
     security: SecurityOptions,
 }
 
-/// Serves until SIGINT or SIGTERM, or until the model's thread ends.
+/// Completes when standard input ends; never, where that is not asked for.
+async fn input_ended(asked: bool) -> anyhow::Result<()> {
+    if !asked {
+        return std::future::pending().await;
+    }
+    let (tell, told) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+        // A read that fails ends it as well.
+        drop(std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()));
+        drop(tell.send(()));
+    })?;
+    Ok(told.await?)
+}
+
+/// Serves until SIGINT or SIGTERM, or until the model's thread ends, or standard input where that is asked for.
 pub(crate) fn run(options: &Options, follower: Follower) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
@@ -76,10 +93,14 @@ pub(crate) fn run(options: &Options, follower: Follower) -> anyhow::Result<()> {
         let drain = Duration::from_secs(options.drain_s);
         let lame_duck = Duration::from_secs(options.lame_duck_s);
         let stopping = Arc::new(AtomicBool::new(false));
-        let (model, told) = (handle.clone(), Arc::clone(&stopping));
+        let (model, told, while_input) = (handle.clone(), Arc::clone(&stopping), options.while_input);
         let stop = async move {
             tokio::select! {
                 () = signal => {}
+                ended = input_ended(while_input) => match ended {
+                    Ok(()) => tracing::info!("standard input has ended, so the server stops"),
+                    Err(error) => tracing::error!("standard input cannot be read, so the server stops: {error}"),
+                },
                 () = model.ended() => tracing::error!("the model has stopped, so the server stops too"),
             }
             told.store(true, Ordering::Relaxed);

@@ -173,6 +173,19 @@ async fn serve_says_where_it_listens_and_stops_cleanly() {
     assert!(running.wait().unwrap().success());
 }
 
+/// As where the program that has started it was killed.
+#[test]
+fn serve_ends_with_its_input_where_that_is_asked_for() {
+    let model = tiny("plain").display().to_string();
+    let arguments = ["serve", "--model", &model, "--listen", "127.0.0.1:0", "--lame-duck-s", "0", "--while-input"];
+    let mut running = command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(running.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on ") && running.try_wait().unwrap().is_none(), "{line}");
+    drop(running.stdin.take());
+    assert!(running.wait().unwrap().success());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn serve_answers_over_http_beside_grpc() {
     let model = tiny("plain").display().to_string();

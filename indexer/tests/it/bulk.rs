@@ -18,7 +18,7 @@ use crate::life::{APPEND, Life, Model, Random, check, document};
 /// A job over a fixture's directory `input`, and its encoder service.
 pub(crate) struct Job {
     pub(crate) fixture: Fixture,
-    service: Running,
+    pub(crate) service: Running,
 }
 
 impl Job {

@@ -12,6 +12,7 @@ use dyad_indexer::source::{DeclaredModel, VectorSource};
 use serde_json::{Value, json};
 
 use crate::bulk::{Job, model_of, some};
+use crate::command_line::{dyad_indexer, text};
 use crate::fixture::documents;
 use crate::life::{APPEND, check};
 
@@ -195,4 +196,45 @@ fn parquet_files_with_vectors_are_inputs() {
         let stored = snapshot.document(shard, node).unwrap();
         assert_eq!((stored.title, stored.text), (documents(3)[2].title.clone(), documents(3)[2].text.clone()));
     }
+}
+
+/// A step with a model starts the encoder's program, and ends it.
+#[test]
+fn a_step_starts_an_encoder_of_its_own() {
+    let all = some(0..30);
+    let job = Job::new(&[("a.jsonl", &all)]);
+    // A program that says where the service of this test listens, and lives as long as its input.
+    let (program, log) = (job.fixture.path("encoder.sh"), job.fixture.path("log"));
+    let address = job.service.url.trim_start_matches("http://");
+    let (shown, script) = (
+        log.display(),
+        format!("#!/bin/sh\necho \"$@\" >>LOG\necho listening on {address}\ncat >/dev/null\necho ended >>LOG\n"),
+    );
+    fs_err::write(&program, script.replace("LOG", &shown.to_string())).unwrap();
+    fs_err::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (input, scratch) =
+        (format!("{}/*", job.fixture.path("input").display()), job.fixture.path("scratch").display().to_string());
+    let (url, index, program) = (job.url("job"), job.url("index"), program.display().to_string());
+    let own =
+        ["--model", "m", "--device", "cuda:1", "--dtype", "bf16", "--encoder-program", &program, "--scratch", &scratch];
+    let run = |step: &[&str]| {
+        let output = dyad_indexer().arg("bulk").args(step).args(own).output().unwrap();
+        assert!(output.status.success(), "{step:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    run(&["plan", "--input", &input, "--index", &index, "--out", &url, "--vector-type", "f32"]);
+    assert!(run(&["embed", "--plan", &url, "--partition", "0"]).contains("30 documents"));
+    assert!(run(&["embed", "--plan", &url, "--partition", "0"]).contains("nothing to do"));
+    assert!(job.shard(0).unwrap() && job.commit().unwrap());
+    check(&job.fixture, &model_of(&all));
+    let started = "serve --model m --listen 127.0.0.1:0 --while-input --device cuda:1 --dtype bf16\n";
+    let log = fs_err::read_to_string(log).unwrap();
+    assert_eq!(log.matches(started).count(), 2, "not where nothing is to be done: {log}");
+    // A program that is none.
+    let output = dyad_indexer()
+        .args(["bulk", "plan", "--input", &input, "--index", &index, "--out", &job.url("x"), "--model", "m"])
+        .args(["--encoder-program", "/nowhere/encoder"])
+        .output()
+        .unwrap();
+    assert!(text(&output.stderr).contains("cannot start `/nowhere/encoder`. Name it with"), "{}", text(&output.stderr));
 }

@@ -12,7 +12,8 @@ use crate::fixture::Fixture;
 use crate::life::{APPEND, Life, check, document};
 use crate::store::{copy, relative};
 
-/// An S3 server (moto's) with a bucket, and its environment for our binary; none where there is no Python to run it.
+/// An S3 server with a bucket, and its environment for our binary: moto's, or the program `s3s-fs` (crates.io, `--features binary`) that `DYAD_S3S_FS` names. None
+/// where there is no Python to run it.
 pub(crate) struct S3 {
     server: std::process::Child,
     out: BufReader<ChildStdout>,
@@ -28,10 +29,23 @@ impl Drop for S3 {
 
 const SERVER: &str = "
 import sys, boto3
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer(ip_address='127.0.0.1', port=0, verbose=False)
-server.start()
-port = server.get_host_and_port()[1]
+if len(sys.argv) > 1:
+    import ctypes, socket, subprocess, tempfile, time
+    free = socket.create_server(('127.0.0.1', 0))
+    port = free.getsockname()[1]
+    free.close()
+    command = [sys.argv[1], '--host', '127.0.0.1', '--port', str(port), '--access-key', 'key', '--secret-key', 'secret']
+    # It ends with this process, whatever ends that: PR_SET_PDEATHSIG, SIGKILL.
+    dies = lambda: ctypes.CDLL(None).prctl(1, 9)
+    root = tempfile.TemporaryDirectory()
+    subprocess.Popen([*command, root.name], preexec_fn=dies, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while socket.socket().connect_ex(('127.0.0.1', port)):
+        time.sleep(.05)
+else:
+    from moto.server import ThreadedMotoServer
+    server = ThreadedMotoServer(ip_address='127.0.0.1', port=0, verbose=False)
+    server.start()
+    port = server.get_host_and_port()[1]
 keys = {'aws_access_key_id': 'key', 'aws_secret_access_key': 'secret', 'region_name': 'us-east-1'}
 client = boto3.client('s3', endpoint_url=f'http://127.0.0.1:{port}', **keys)
 client.create_bucket(Bucket='bucket')
@@ -53,7 +67,12 @@ impl S3 {
             return None;
         };
         let mut command = Command::new(python);
-        command.args(["-c", SERVER]).env("NO_PROXY", "127.0.0.1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["-c", SERVER])
+            .args(std::env::var_os("DYAD_S3S_FS"))
+            .env("NO_PROXY", "127.0.0.1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut server = command.stderr(Stdio::null()).spawn().unwrap();
         let (mut port, mut out) = (String::new(), BufReader::new(server.stdout.take().unwrap()));
         out.read_line(&mut port).unwrap();

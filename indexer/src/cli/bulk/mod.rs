@@ -3,8 +3,10 @@
 //! | file | contents |
 //! |---|---|
 //! | `plan.rs` | `bulk plan` |
+//! | `model.rs` | an encoder service of a step's own |
 //! | `scratch.rs` | the directory for files in use |
 
+mod model;
 mod plan;
 mod scratch;
 
@@ -18,9 +20,11 @@ use dyad_command::cancel_on_signal;
 use dyad_files::space::Bytes;
 use dyad_indexer::bulk;
 use dyad_indexer::control::JobControl;
+use dyad_indexer::source::RemoteSource;
 use dyad_proto::client::CredentialOptions;
 use serde_json::json;
 
+use self::model::{ModelArguments, OwnEncoder};
 use self::scratch::Scratch;
 use super::bar::Bar;
 use super::change::age;
@@ -56,10 +60,12 @@ struct EmbedArguments {
     /// Number of the partition, from 0
     #[arg(long, value_name = "I")]
     partition: usize,
-    /// Encoder services, http://HOST:PORT between commas: each gets batches in turn, and those of one that fails go to the others. Not needed where
-    /// the inputs hold the vectors
+    /// Encoder services, http://HOST:PORT between commas: each gets batches in turn, and those of one that fails go to the others. Neither these nor
+    /// `--model` are needed where the inputs hold the vectors
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     encoder: Vec<String>,
+    #[command(flatten)]
+    model: ModelArguments,
     /// Texts per call to an encoder service
     #[arg(long, default_value_t = 256)]
     batch_texts: usize,
@@ -155,18 +161,21 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<()> {
     let timeout = Duration::from_secs(arguments.timeout_s);
     let began = Instant::now();
-    let mut failure = None;
-    let mut open = || {
-        if arguments.encoder.is_empty() {
-            failure = Some(anyhow::anyhow!("`--encoder` is needed: the inputs do not hold the vectors"));
-            return Err(dyad_indexer::Error::NoVectors);
+    let (mut failure, mut own) = (None, None);
+    let mut connected = || -> anyhow::Result<RemoteSource> {
+        if own.is_none() {
+            own = arguments.model.start()?;
         }
-        match connect(&arguments.encoder, arguments.batch_texts, timeout, &arguments.credentials) {
-            Ok(source) => Ok(Box::new(source) as Box<_>),
-            Err(error) => {
-                failure = Some(error);
-                Err(dyad_indexer::Error::NoVectors)
-            }
+        let urls =
+            own.as_ref().map_or_else(|| arguments.encoder.clone(), |own: &OwnEncoder| vec![own.url().to_owned()]);
+        anyhow::ensure!(!urls.is_empty(), "`--encoder` or `--model` is needed: the inputs do not hold the vectors");
+        connect(&urls, arguments.batch_texts, timeout, &arguments.credentials)
+    };
+    let mut open = || match connected() {
+        Ok(source) => Ok(Box::new(source) as Box<_>),
+        Err(error) => {
+            failure = Some(error);
+            Err(dyad_indexer::Error::NoVectors)
         }
     };
     let embedded = bulk::embed(&arguments.plan, arguments.partition, &arguments.scratch.path(), &mut open, control);

@@ -14,10 +14,11 @@ use dyad_proto::client::{ClientConfig, CredentialOptions};
 
 use super::super::build::VectorType;
 use super::super::documents::{Compared, Long, connect};
+use super::model::ModelArguments;
 use super::scratch::Scratch;
 
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("vectors").required(true).args(["encoder", "model_name"]))]
+#[command(group = clap::ArgGroup::new("vectors").required(true).args(["encoder", "model", "model_name"]))]
 pub(super) struct Arguments {
     /// Inputs: `s3://BUCKET/DIR/*.parquet`, or files of this machine
     #[arg(long, value_name = "PATTERN")]
@@ -31,6 +32,8 @@ pub(super) struct Arguments {
     /// Encoder service of the model, http://HOST:PORT, or several between commas: embeds a sample
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     encoder: Vec<String>,
+    #[command(flatten)]
+    model: ModelArguments,
     /// The inputs are Parquet files that hold the vectors, in a column `vector`, and this is the name of the model that made them
     #[arg(long, value_name = "NAME")]
     model_name: Option<String>,
@@ -53,7 +56,7 @@ pub(super) struct Arguments {
     max_bad: u64,
     /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
     /// that the model reads whole, and leaves others as they are
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, requires = "encoder")]
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, conflicts_with = "model_name")]
     on_long: Long,
     /// Type of the stored vectors; by default f16, and f32 for the metric `l2`
     #[arg(long, value_enum)]
@@ -111,19 +114,21 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
         arguments.on_long != Long::Split || !arguments.read.splits(),
         "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
     );
+    let own = arguments.model.start()?;
     let vectors = if let Some(name) = &arguments.model_name {
         anyhow::ensure!(
             arguments.max_bad == 0,
-            "`--max-bad` needs `--encoder`: row i of a file that holds vectors is its record i, and none is skipped"
+            "`--max-bad` needs `--encoder` or `--model`: row i of a file that holds vectors is its record i, and none is skipped"
         );
         anyhow::ensure!(
             !arguments.read.splits(),
-            "`--split` needs `--encoder`: vectors of the inputs are of whole documents"
+            "`--split` needs `--encoder` or `--model`: vectors of the inputs are of whole documents"
         );
         Vectors::Input(DeclaredModel { name, fingerprint: arguments.fingerprint.as_deref(), metric })
     } else {
         let timeout = ClientConfig::default().call_timeout;
-        Vectors::Encoder(Box::new(connect(&arguments.encoder, 256, timeout, &arguments.credentials)?))
+        let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
+        Vectors::Encoder(Box::new(connect(&urls, 256, timeout, &arguments.credentials)?))
     };
     let planned = bulk::plan(&config, vectors, control)?;
     let plan = &planned.plan;
@@ -159,7 +164,7 @@ fn told(estimate: &Estimate) -> Vec<String> {
     if let (Some(tokens), Some(truncated), Some(seconds)) = (estimate.tokens, estimate.truncated, estimate.embedding_s)
     {
         lines.push(format!(
-            "embedding: {tokens} tokens, {truncated} texts truncated, {seconds:.0} s by the encoder services that were named"
+            "embedding: {tokens} tokens, {truncated} texts truncated, {seconds:.0} s by the encoder services of this plan"
         ));
     }
     lines.push(format!(
