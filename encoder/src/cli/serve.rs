@@ -56,7 +56,7 @@ async fn input_ended(asked: bool) -> anyhow::Result<()> {
     std::thread::Builder::new().name("input".to_owned()).spawn(move || {
         // A read that fails ends it as well.
         drop(std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()));
-        drop(tell.send(()));
+        let _ = tell.send(());
     })?;
     Ok(told.await?)
 }

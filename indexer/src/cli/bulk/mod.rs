@@ -41,7 +41,7 @@ enum Step {
     /// Cut the inputs into partitions and shards, estimate what they take by a sample, and put plan.json where there is none
     Plan(Box<plan::Arguments>),
     /// Embed one partition; nothing is done where that is done already
-    Embed(EmbedArguments),
+    Embed(Box<EmbedArguments>),
     /// Build one shard, whose partitions are embedded; nothing is done where that is done already
     Shard(ShardArguments),
     /// Publish the shards, all of which are built, as the index's next generation by one conditional put
