@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord as EmbeddedBy, VectorType};
+use dyad_corpus::embeddings::EmbeddingsWriter;
 use dyad_corpus::{CorpusReader, Document, Error as CorpusError, ReadOptions};
 use dyad_files::{crc32c_of_file, space};
 use dyad_index::ModelRecord;
@@ -21,7 +21,7 @@ use crate::graph_build::validate::RowCheck;
 use crate::job::{Workspace, metadata_json};
 use crate::job_error::JobError;
 use crate::publish::content_hash;
-use crate::source::{ArraySource, DeclaredModel, KeptSource, LongTexts, OnLong, VectorSource};
+use crate::source::{ArraySource, DeclaredModel, KeptSource, LongTexts, OnLong, VectorSource, header_of};
 
 /// File of the documents, in the form of a corpus.
 pub(super) const DOCUMENTS: &str = "documents.jsonl";
@@ -31,8 +31,6 @@ pub(super) const KEYS: &str = "keys.jsonl";
 const REJECTS: &str = "rejects.jsonl";
 /// Vectors that are held in memory.
 const PART_ROWS: u64 = 8_192;
-/// The tower of documents.
-const TOWER: &str = "answer";
 
 /// What a task did.
 #[derive(Debug)]
@@ -165,20 +163,7 @@ impl<'a> Task<'a> {
         let dir = scratch.join("partition");
         fs_err::create_dir_all(&dir)?;
         let model = &plan.job.model;
-        let record = EmbeddedBy {
-            name: model.name.clone(),
-            fingerprint: model.fingerprint.clone(),
-            dim: model.dim,
-            metric: model.metric.to_string(),
-            max_tokens: model.max_tokens,
-        };
-        let header = Header {
-            model: record,
-            tower: TOWER.to_owned(),
-            vectors: VectorType::F32,
-            part_rows: PART_ROWS,
-            dtype: None,
-        };
+        let header = header_of(model, PART_ROWS);
         Ok(Self {
             plan,
             partition,

@@ -90,9 +90,8 @@ fn is_of_a_partition(planned: &BTreeSet<&str>, name: &str) -> bool {
 
 /// Shards that each manifest in the index names.
 fn generations(place: &Place<'_>, index: &Remote) -> Result<Vec<Vec<String>>, Error> {
-    let newest = place.wait(index.newest_manifest())?;
     let mut found = Vec::new();
-    for generation in 1..=newest {
+    for generation in place.wait(index.manifests())? {
         let name = manifest::manifest_name(generation);
         let Some(bytes) = place.wait(index.read(&name))? else { continue };
         let manifest = manifest::parse(&std::path::Path::new(index.url()).join(&name), &bytes)?;

@@ -108,7 +108,7 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
         tool: TOOL.to_owned(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         // Above all that are there, also those that a rollback has left.
-        generation: place.wait(index.newest_manifest())?.saturating_add(1),
+        generation: place.wait(index.manifests())?.last().map_or(1, |newest| newest.saturating_add(1)),
         base: base.map(|base| base.pointer),
         job,
         estimate,

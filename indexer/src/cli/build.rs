@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use dyad_command::cancel_on_signal;
-use dyad_index::format::RowType;
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::{BuildParams, Builder, RecallTarget};
+use dyad_indexer::graph_build::Builder;
 use dyad_indexer::job::{BuildConfig, Summary, build_index};
 use dyad_indexer::memory;
 use dyad_indexer::plan::{Bytes, Shards};
 
 use super::bar::Bar;
 use super::documents;
+use super::graph::GraphArguments;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "vectors"]))]
@@ -30,25 +30,8 @@ pub(super) struct Arguments {
     /// Graph builder: our own, or the `hnsw_rs` crate over vectors or over int8 codes
     #[arg(long, value_enum, default_value_t = Choice::Native)]
     builder: Choice,
-    /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5. By default f16, and f32 for the metric
-    /// `l2`, where what is near may differ in digits that f16 does not have
-    #[arg(long, value_enum)]
-    vector_type: Option<VectorType>,
-    /// Links per node on the upper layers, twice as many on layer 0
-    #[arg(long, default_value_t = 16)]
-    m: usize,
-    /// Beam width of insertion, of which large shards use three eighths: a larger one makes a better graph, and takes longer
-    #[arg(long, default_value_t = 200)]
-    ef_construction: usize,
-    /// Seed of the order of insertion and of the sampled documents of the certificate
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Fail, and publish nothing, if recall@10 of a shard is lower; above 0, at most 1. Later changes of the index keep it
-    #[arg(long, value_name = "RECALL")]
-    min_recall: Option<f64>,
-    /// Beam width at which `--min-recall` must be reached
-    #[arg(long, value_name = "EF", default_value_t = 128, requires = "min_recall")]
-    at_ef: usize,
+    #[command(flatten)]
+    graph: GraphArguments,
     /// Publish vectors of another model than the current generation's. A running searcher does not load them: start one with
     /// the new model
     #[arg(long)]
@@ -75,25 +58,9 @@ impl From<Choice> for Builder {
     }
 }
 
-/// Type of the stored vectors.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum VectorType {
-    F32,
-    F16,
-}
-
-impl From<VectorType> for RowType {
-    fn from(kind: VectorType) -> Self {
-        match kind {
-            VectorType::F32 => Self::F32,
-            VectorType::F16 => Self::F16,
-        }
-    }
-}
-
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
+    let target = arguments.graph.target()?;
     let cancel = cancel_on_signal()?;
     let documents = arguments.documents;
     anyhow::ensure!(
@@ -104,13 +71,8 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = BuildConfig {
         shards: arguments.shards,
         builder: arguments.builder.into(),
-        params: BuildParams {
-            m: arguments.m,
-            ef_construction: arguments.ef_construction,
-            seed: arguments.seed,
-            threads: documents.threads()?,
-        },
-        row_type: arguments.vector_type.map_or_else(|| RowType::usual(source.model().metric), RowType::from),
+        params: arguments.graph.params(documents.threads()?),
+        row_type: arguments.graph.row_type(source.model().metric),
         target,
         new_model: arguments.new_model,
         memory: arguments.memory.map(|Bytes(bytes)| bytes),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `build.rs` | `dyad-indexer build` |
 //! | `documents.rs` | the arguments of commands that read documents |
+//! | `graph.rs` | the arguments of commands that build graphs |
 //! | `change.rs` | `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge`, `gc` |
 //! | `reembed.rs` | `dyad-indexer reembed`, `compare` |
 //! | `inspect.rs` | `dyad-indexer inspect` |
@@ -23,6 +24,7 @@ mod bulk;
 mod change;
 mod documents;
 mod export;
+mod graph;
 mod inspect;
 mod reembed;
 mod rollback;

@@ -129,21 +129,7 @@ impl<S: VectorSource> KeptSource<S> {
     }
 
     fn open(&mut self) -> Result<(), Error> {
-        let model = self.inner.model();
-        let record = EmbeddedBy {
-            name: model.name.clone(),
-            fingerprint: model.fingerprint.clone(),
-            dim: model.dim,
-            metric: model.metric.to_string(),
-            max_tokens: model.max_tokens,
-        };
-        let header = Header {
-            model: record,
-            tower: TOWER.to_owned(),
-            vectors: VectorType::F32,
-            part_rows: PART_ROWS,
-            dtype: None,
-        };
+        let header = header_of(self.inner.model(), PART_ROWS);
         let mut stores = Vec::with_capacity(FOLDERS.len());
         for (folder, truncated) in FOLDERS {
             let mut writer = match EmbeddingsWriter::open(&self.dir.join(folder), header.clone()) {
@@ -247,6 +233,18 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
             drop(stores);
         }
     }
+}
+
+/// Of vectors of documents, as the model made them, in parts of so many.
+pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> Header {
+    let record = EmbeddedBy {
+        name: model.name.clone(),
+        fingerprint: model.fingerprint.clone(),
+        dim: model.dim,
+        metric: model.metric.to_string(),
+        max_tokens: model.max_tokens,
+    };
+    Header { model: record, tower: TOWER.to_owned(), vectors: VectorType::F32, part_rows, dtype: None }
 }
 
 /// Directories with vectors that ended jobs have kept in an index, and that none uses now, with the locks that keep it so.

@@ -28,7 +28,7 @@ pub use array::{ArraySource, DeclaredModel};
 pub use batch::{Batch, Corpus, Given};
 pub use file::FileSource;
 pub use kept::KeptSource;
-pub(crate) use kept::left_in;
+pub(crate) use kept::{header_of, left_in};
 pub use long::{LongTexts, OnLong};
 pub use remote::{RemoteConfig, RemoteSource};
 

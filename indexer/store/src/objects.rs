@@ -92,8 +92,8 @@ impl Remote {
         Ok(files.iter().all(is_there))
     }
 
-    /// The largest number of a manifest that is there; 0 where there is none.
-    pub async fn newest_manifest(&self) -> Result<u64> {
+    /// Numbers of the manifests that are there, ascending.
+    pub async fn manifests(&self) -> Result<Vec<u64>> {
         let place = self.path("");
         let found = self.store().list_with_delimiter(Some(&place)).await.map_err(self.failed("", "list"))?;
         let number = |meta: &object_store::ObjectMeta| {
@@ -101,7 +101,9 @@ impl Remote {
             let number: u64 = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
             (dyad_index::manifest::manifest_name(number) == name).then_some(number)
         };
-        Ok(found.objects.iter().filter_map(number).max().unwrap_or(0))
+        let mut numbers: Vec<u64> = found.objects.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
     }
 
     /// Whether there is an object of this name and length.

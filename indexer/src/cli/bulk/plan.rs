@@ -5,15 +5,14 @@ use std::io::{self, Write as _};
 use dyad_corpus::ReadArguments;
 use dyad_files::space::Bytes;
 use dyad_index::Metric;
-use dyad_index::format::RowType;
 use dyad_indexer::bulk::{self, Estimate, Graph, PlanConfig, Vectors};
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::RecallTarget;
+use dyad_indexer::graph_build::{Builder, RecallTarget};
 use dyad_indexer::source::DeclaredModel;
 use dyad_proto::client::{ClientConfig, CredentialOptions};
 
-use super::super::build::VectorType;
 use super::super::documents::{Compared, Long, connect};
+use super::super::graph::GraphArguments;
 use super::model::ModelArguments;
 use super::scratch::Scratch;
 
@@ -58,24 +57,8 @@ pub(super) struct Arguments {
     /// that the model reads whole, and leaves others as they are
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, conflicts_with = "model_name")]
     on_long: Long,
-    /// Type of the stored vectors; by default f16, and f32 for the metric `l2`
-    #[arg(long, value_enum)]
-    vector_type: Option<VectorType>,
-    /// Links per node on the upper layers, twice as many on layer 0
-    #[arg(long, default_value_t = 16)]
-    m: usize,
-    /// Beam width of insertion
-    #[arg(long, default_value_t = 200)]
-    ef_construction: usize,
-    /// Seed of the order of insertion
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Fail a shard whose recall@10 is lower; above 0, at most 1
-    #[arg(long, value_name = "RECALL")]
-    min_recall: Option<f64>,
-    /// Beam width at which `--min-recall` must be reached
-    #[arg(long, value_name = "EF", default_value_t = 128, requires = "min_recall")]
-    at_ef: usize,
+    #[command(flatten)]
+    graph: GraphArguments,
     #[command(flatten)]
     scratch: Scratch,
     /// Print the plan as JSON
@@ -87,10 +70,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Result<()> {
-    let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
     let metric = Metric::from(arguments.metric);
-    let row_type = arguments.vector_type.map_or_else(|| RowType::usual(metric), RowType::from);
-    let usual = Graph::default();
+    let (graph, target) = (&arguments.graph, arguments.graph.target()?);
+    // Threads are those of each task.
+    let (params, row_type) = (graph.params(1), graph.row_type(metric));
     let config = PlanConfig {
         input: arguments.input,
         read: arguments.read.options().map_err(anyhow::Error::msg)?,
@@ -100,14 +83,7 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
         partition_documents: arguments.docs_per_partition,
         index: arguments.index,
         out: arguments.out,
-        graph: Graph {
-            m: arguments.m,
-            ef_construction: arguments.ef_construction,
-            seed: arguments.seed,
-            vector_type: row_type.name().to_owned(),
-            min_recall: target.map(RecallTarget::kept),
-            ..usual
-        },
+        graph: Graph::new(Builder::Native, &params, row_type, target.map(RecallTarget::kept)),
         scratch: arguments.scratch.path(),
     };
     anyhow::ensure!(
