@@ -89,6 +89,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         /// As many as a map counts.
         #[test]
         fn repeated_keys_are_counted(mut files in prop::collection::vec(prop::collection::btree_set("[a-c\n\"]{1,2}", 0..12), 0..6), many in any::<bool>()) {
