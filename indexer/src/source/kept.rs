@@ -235,7 +235,7 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
     }
 }
 
-/// Of vectors of documents, as the model made them, in parts of so many.
+/// The header of kept vectors: those of documents, in f32, `part_rows` to a part.
 pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> Header {
     let record = EmbeddedBy {
         name: model.name.clone(),

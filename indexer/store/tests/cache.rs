@@ -18,14 +18,14 @@ use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use tempfile::TempDir;
 
-/// Bytes of a shard, beside which those of a manifest are few.
+/// Bytes of a shard; a manifest has few in comparison.
 const SHARD: u64 = 100_000;
 
 fn always() -> bool {
     true
 }
 
-/// True so many times.
+/// True for the first `times` calls.
 fn times(steps: usize) -> impl Fn() -> bool + Sync {
     let left = AtomicUsize::new(steps);
     move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
@@ -73,7 +73,7 @@ impl Place {
         self.folder.path().join("cache")
     }
 
-    /// The mirror in a cache with room for so many shards.
+    /// The mirror in a cache with room for `shards` shards.
     fn mirror(&self, shards: Option<u64>) -> Mirror {
         let limit = shards.map(|shards| shards * SHARD + SHARD / 2);
         Cache::new(&self.cache(), limit).mirror(self.remote("memory://wiki"))

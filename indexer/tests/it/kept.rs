@@ -20,7 +20,7 @@ use crate::life::{Life, check};
 const ALL: usize = 3_100;
 const PART: usize = 1_024;
 
-/// Counts what is embedded, and fails after so many.
+/// Counts what is embedded, and fails after the first `after` documents.
 struct Failing<'a> {
     inner: HashSource,
     embedded: &'a AtomicUsize,

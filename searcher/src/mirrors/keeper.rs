@@ -199,7 +199,7 @@ fn is_held(error: &Error) -> bool {
     matches!(error, Error::Store { error, .. } if matches!(**error, dyad_store::Error::Held { .. }))
 }
 
-/// The pause after so many failures before this one.
+/// The pause after a failure that `failures` others came before.
 fn back_off(pause: Duration, failures: u32) -> Duration {
     pause.saturating_mul(1 << failures.min(20)).min(LONGEST.max(pause))
 }

@@ -86,6 +86,6 @@ impl Drop for OwnEncoder {
 }
 
 fn found() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
-    beside.filter(|program| program.is_file()).unwrap_or_else(|| Path::new(PROGRAM).to_owned())
+    let next_to = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
+    next_to.filter(|program| program.is_file()).unwrap_or_else(|| Path::new(PROGRAM).to_owned())
 }
