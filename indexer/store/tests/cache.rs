@@ -25,7 +25,7 @@ fn always() -> bool {
     true
 }
 
-/// True for the first `times` calls.
+/// True for the first `steps` calls.
 fn times(steps: usize) -> impl Fn() -> bool + Sync {
     let left = AtomicUsize::new(steps);
     move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
