@@ -118,11 +118,12 @@ impl Plan {
             let text_bytes = self.text_bytes.or(Some(ANY_TEXTS));
             Self { shards, terms: Some(terms), text_bytes, ..self }.memory_bytes(documents)
         };
-        let terms = (memory / TERMS_SHARE).max(LEAST_TERMS);
         let counts = self.shards..=most_shards.max(self.shards);
-        // What grows with the number of shards is small next to what shrinks, but not always.
-        if let Some(shards) = counts.clone().find(|shards| needed(*shards, terms) <= memory) {
-            return Ok(Self { shards, terms: Some(terms), ..self });
+        for terms in [(memory / TERMS_SHARE).max(LEAST_TERMS), LEAST_TERMS] {
+            // What grows with the number of shards is small next to what shrinks, but not always.
+            if let Some(shards) = counts.clone().find(|shards| needed(*shards, terms) <= memory) {
+                return Ok(Self { shards, terms: Some(terms), ..self });
+            }
         }
         let needed = counts.map(|shards| needed(shards, LEAST_TERMS)).min().unwrap_or(u64::MAX);
         Err(Error::Memory { given: memory, needed, documents })
@@ -297,6 +298,12 @@ mod tests {
         let needed = refused.split_once("need at least ").unwrap().1.split_once(" MiB").unwrap().0;
         let needed = (needed.parse::<f64>().unwrap() * f64::from(1 << 20)) as u64;
         assert!(plan.within(needed - (2 << 20), 256).is_err(), "{refused}");
+        // Enough is enough, with texts of which nothing is known, too.
+        for text_bytes in [Some(10 << 30), None] {
+            let plan = Plan { text_bytes, documents: Some(8_000), ..plan };
+            let Err(Error::Memory { needed, .. }) = plan.within(1, 256) else { panic!("1 byte is not enough") };
+            assert!(plan.within(needed, 256).is_ok() && plan.within(needed - 1, 256).is_err(), "{needed}");
+        }
         assert_eq!(plan.documents_within(1 << 20, 1_000_000), 0);
     }
 

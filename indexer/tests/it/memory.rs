@@ -8,6 +8,7 @@ use dyad_index::Snapshot;
 use dyad_index::verify::verify_current;
 
 use crate::command_line::{build, dyad_indexer, text};
+use crate::encoder::encoder_service;
 use crate::fixture::{Fixture, document, header};
 
 const DIM: usize = 384;
@@ -39,7 +40,7 @@ fn bytes_behind(text: &str, label: &str) -> f64 {
 fn corpus(documents: &[Document]) -> Fixture {
     let fixture = Fixture::empty();
     fixture.write_corpus(documents);
-    let model = ModelRecord { dim: DIM, ..header().model };
+    let model = ModelRecord { dim: DIM, fingerprint: "before".to_owned(), ..header().model };
     let header = Header { model, vectors: VectorType::F16, part_rows: 4_096, ..header() };
     let mut writer = EmbeddingsWriter::open(&fixture.path("embeddings"), header).unwrap();
     for (number, document) in documents.iter().enumerate() {
@@ -107,6 +108,26 @@ fn a_limit_of_memory_is_held() {
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
     let (shard, node) = merged.find("doc-5777").unwrap().unwrap();
     assert_eq!(merged.document(shard, node).unwrap().text, documents[5777].text);
+    // Embedded again: within a limit, where it takes more without, or refused.
+    let service = encoder_service();
+    let again = |memory: u64, more: &[&str]| {
+        let arguments = ["reembed", "--index", &index, "--encoder", &service.url, "--threads", "2"];
+        let output = limited(memory, &[&arguments, more].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let more = 208 << 20;
+    let (code, _, error) = again(more, &[]);
+    assert!(code.is_none() && error.contains("memory allocation of"), "without, it takes more than it gets: {error}");
+    let (code, _, error) = again(memory, &["--memory", "112MiB"]);
+    assert!(code == Some(1) && error.contains("need at least"), "{error}");
+    let (code, out, error) = again(more, &["--memory", "208MiB"]);
+    assert_eq!(code, Some(0), "{out} {error}");
+    let embedded = Snapshot::open(&fixture.index()).unwrap();
+    assert_eq!((embedded.manifest().documents(), embedded.manifest().model.fingerprint.as_str()), (8_000, "f00d"));
+    println!("{} shards", embedded.shards().len());
+    assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
+    let (shard, node) = embedded.find("doc-5777").unwrap().unwrap();
+    assert_eq!(embedded.document(shard, node).unwrap().text, documents[5777].text);
     // A stream cannot be counted.
     let (code, _, error) = run(&["--memory", "1GiB", "--corpus", "-"]);
     assert!(code != Some(0) && error.contains("--corpus"), "{error}");
