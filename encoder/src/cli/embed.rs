@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Rows per part: at most this many are lost by an interruption
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(1..))]
     part_rows: u64,
+    /// Documents that are longer than the model reads: `error` fails and names one, `truncate` embeds their beginnings and counts them
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate)]
+    on_long: Long,
     /// Bad records (malformed, without key or text, or with a duplicate key) to skip; with more the job fails and lists them
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_bad: u64,
@@ -52,6 +55,12 @@ pub(crate) struct Options {
 enum Vectors {
     F32,
     F16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Long {
+    Error,
+    Truncate,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
@@ -70,6 +79,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             Vectors::F16 => VectorType::F16,
         },
         part_rows: options.part_rows,
+        refuse_long: options.on_long == Long::Error,
         free_space: if options.skip_space_check { boundless } else { free_space },
     };
     // Before the model is opened, which takes seconds.

@@ -28,6 +28,8 @@ pub struct EmbedJob {
     pub vectors: VectorType,
     /// Rows per part: at most this many are lost by an interruption.
     pub part_rows: u64,
+    /// Whether the job fails at a document that is longer than the model reads; else its vector is of its beginning.
+    pub refuse_long: bool,
     /// Tells whether the directory's disk has room; a stream is not asked for, since its length is not known.
     pub free_space: FreeSpace,
 }
@@ -81,6 +83,29 @@ pub enum JobError {
     ChangedInput {
         /// Number of the part, from 0.
         part: usize,
+    },
+    /// A document that the model does not read whole.
+    #[error(
+        "document `{key}` has more than the {max_tokens} tokens that the model reads. Let such documents be truncated (`--on-long truncate`), or all be split (`--split WORDS`)"
+    )]
+    LongText {
+        /// Its key.
+        key: String,
+        /// Longest input of the model in tokens.
+        max_tokens: usize,
+    },
+    /// An earlier run has truncated documents.
+    #[error(
+        "`{}` holds {documents} documents that an earlier run has truncated at {max_tokens} tokens. Use `--on-long truncate` again, or another `--out`",
+        out.display()
+    )]
+    LongKept {
+        /// The output directory.
+        out: PathBuf,
+        /// How many.
+        documents: u64,
+        /// Longest input of the model in tokens.
+        max_tokens: usize,
     },
     /// A signal.
     #[error("interrupted; {rows} documents are kept in `{}`. Run the same command again to resume", out.display())]

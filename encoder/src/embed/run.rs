@@ -29,6 +29,10 @@ impl EmbedJob {
                 return Err(error);
             }
         };
+        let documents = writer.finished_parts().iter().filter_map(|part| part.truncated).sum();
+        if self.refuse_long && documents > 0 {
+            return Err(JobError::LongKept { out: self.out.clone(), documents, max_tokens: encoder.info().max_tokens });
+        }
         if parts_dropped > 0 {
             tracing::info!(
                 parts = parts_dropped,
@@ -59,6 +63,11 @@ impl EmbedJob {
                 Err(RecvTimeoutError::Disconnected) => return Err(JobError::ReaderLost),
             };
             let Some(window) = window else { break };
+            if self.refuse_long
+                && let Some((document, _)) = window.documents.iter().zip(&window.truncated).find(|(_, is)| **is)
+            {
+                return Err(JobError::LongText { key: document.key.clone(), max_tokens: encoder.info().max_tokens });
+            }
             truncated += window.tokens.iter().filter(|tokens| tokens.truncated).count() as u64;
             stored += window.documents.len() as u64;
             reused += window.earlier.iter().flatten().count() as u64;

@@ -70,6 +70,7 @@ impl Place {
             out: self.out(),
             vectors: VectorType::F32,
             part_rows: PART_ROWS,
+            refuse_long: false,
             free_space: boundless,
         }
     }
@@ -340,4 +341,25 @@ fn vectors_can_be_stored_in_half_the_bytes() {
     let texts: Vec<String> = (0..30).map(|number| format!("The king {}", document(number).1)).collect();
     let worst = worst(&rows, &embed(&place.encoder, Tower::Answer, &texts));
     assert!(worst > 0.999_99, "{worst}");
+}
+
+/// Document 8 is the first that is longer than the model reads.
+#[test]
+fn long_documents_are_refused_where_that_is_asked_for() {
+    let place = Place::new(&corpus(0..20));
+    let refuse = || EmbedJob { refuse_long: true, ..place.job() }.run(&place.encoder, &Cancellation::new());
+    let max = place.encoder.info().max_tokens;
+    let refused = refuse().unwrap_err();
+    assert!(
+        matches!(&refused, JobError::LongText { key, max_tokens } if key == "doc-8" && *max_tokens == max),
+        "{refused}"
+    );
+    // Not found among what an earlier run has embedded, either.
+    place.run().unwrap();
+    let refused = refuse().unwrap_err();
+    assert!(matches!(&refused, JobError::LongKept { documents: 2, .. }), "{refused}");
+    assert!(refused.to_string().contains("--on-long truncate"), "{refused}");
+    // Of shorter ones, nothing is.
+    place.write(&corpus(0..8));
+    assert!(matches!(refuse().unwrap(), Outcome::Embedded(Report { documents_truncated: 0, .. })));
 }
