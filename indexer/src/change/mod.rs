@@ -14,6 +14,7 @@
 //! | `metadata.rs` | `upsert --metadata-only` |
 //! | `merge.rs` | `merge`, and which shards should be |
 //! | `reembed.rs` | `reembed`: the vectors of another model, from the stored texts |
+//! | `stored.rs` | the live documents of a generation as a batch of a corpus |
 //! | `purge.rs` | `purge`: documents removed from every generation |
 
 mod delete;
@@ -24,6 +25,7 @@ mod passages;
 mod purge;
 mod reembed;
 mod staged;
+mod stored;
 mod triage;
 mod upsert;
 
@@ -35,7 +37,7 @@ use dyad_index::manifest::{Change, Manifest, ShardEntry};
 pub use delete::delete;
 pub use merge::{MergeConfig, merge, mergeable};
 pub use metadata::{MetadataConfig, update_metadata};
-pub use passages::passages_of;
+pub use passages::{Passages, passages_of};
 pub use purge::{Purged, purge};
 pub use reembed::{Estimate, ReembedConfig, estimate, reembed};
 pub use triage::Operation;

@@ -1,14 +1,16 @@
 //! Which documents of a batch are new, need another vector, can keep theirs, or are in the index as they are.
 
+use std::collections::BTreeSet;
+
 use dyad_corpus::{Document, Located};
 use dyad_index::Snapshot;
 
 use super::metadata::{Changed, NewMetadata, text_hash};
-use super::passages::Lengths;
+use super::passages::{Lengths, Passages, passage};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::{Spool, metadata_json};
-use crate::source::Documents;
+use crate::source::{Documents, ever_shorter};
 
 /// Keys that an error lists.
 const TOLD: usize = 20;
@@ -55,8 +57,14 @@ pub(super) struct Triage<'a, 'd> {
     pub(super) control: JobControl<'a>,
     /// New metadata of documents that keep their vectors.
     pub(super) changed: &'a mut Changed,
-    /// How many passages documents have, where the batch is of passages.
-    pub(super) lengths: Option<&'a mut Lengths>,
+    /// What makes passages of documents.
+    pub(super) passages: Passages,
+    /// How many passages documents have.
+    pub(super) lengths: &'a mut Lengths,
+    /// Keys of documents that could be those of passages.
+    pub(super) alike: BTreeSet<String>,
+    /// Passages of the source, without one for each document.
+    pub(super) more: u64,
     /// Documents that the index holds as they are.
     pub(super) unchanged: u64,
     pub(super) existing: Existing,
@@ -90,11 +98,38 @@ impl Triage<'_, '_> {
         if self.all && !matches!(self.decide(document)?, Decision::Embed) {
             return Ok(());
         }
+        if self.passages == Passages::Source {
+            match passage(&document.key, document.metadata.as_ref()) {
+                Some((of, number)) if !self.alike.contains(&document.key) => {
+                    self.refuse_taken(&document.key)?;
+                    self.lengths.add_passage(of, number);
+                    self.more += u64::from(number > 0);
+                }
+                _ => self.lengths.add_whole(&document.key),
+            }
+        }
         self.spool.add(document, row)
     }
 
+    /// Refuses the key of a passage that is the key of a document in the index.
+    fn refuse_taken(&self, key: &str) -> Result<(), Error> {
+        let Some((shard, node)) = self.base.find(key)? else { return Ok(()) };
+        let metadata = serde_json::from_str(&self.base.document(shard, node)?.metadata_json).ok();
+        match passage(key, metadata.as_ref()) {
+            Some(_) => Ok(()),
+            None => Err(Error::PassageKey(key.to_owned())),
+        }
+    }
+
     fn decide(&mut self, document: &Document) -> Result<Decision, Error> {
-        let Some((shard, node)) = self.base.find(&document.key)? else { return Ok(Decision::Embed) };
+        let mut passages = Vec::new();
+        let found = self.base.find(&document.key)?;
+        if self.passages == Passages::Source && found.is_none() {
+            passages = self.base.passages(&document.key, 0)?;
+        }
+        if found.is_none() && passages.is_empty() {
+            return Ok(Decision::Embed);
+        }
         match self.operation {
             Operation::Append { skip_existing: true } => {
                 self.unchanged += 1;
@@ -110,6 +145,11 @@ impl Triage<'_, '_> {
             // Its vector may be another one.
             return Ok(Decision::Embed);
         }
+        let Some((shard, node)) = found else {
+            let same = self.is_stored_as(document, passages)?;
+            self.unchanged += u64::from(same);
+            return Ok(if same { Decision::Skip } else { Decision::Embed });
+        };
         let stored = self.base.document(shard, node)?;
         if (&stored.title, &stored.text) != (&document.title, &document.text) {
             return Ok(Decision::Embed);
@@ -122,13 +162,40 @@ impl Triage<'_, '_> {
         Ok(Decision::NewMetadata(NewMetadata { json, text: Some(text_hash(&stored.title, &stored.text)) }))
     }
 
+    /// Whether these are the passages that a document comes to, of some length.
+    fn is_stored_as(&self, document: &Document, mut passages: Vec<(usize, u32, u64)>) -> Result<bool, Error> {
+        passages.sort_unstable_by_key(|(.., number)| *number);
+        let stored = passages.iter().map(|(shard, node, _)| self.base.document(*shard, *node));
+        let stored: Vec<_> = stored.collect::<Result<_, _>>()?;
+        for (_, passages) in ever_shorter(self.base.manifest().model.max_tokens, document) {
+            let passages = passages?;
+            if passages.len() > stored.len() {
+                break;
+            }
+            let mut same = passages.len() == stored.len();
+            for (passage, stored) in passages.iter().zip(&stored) {
+                let fields =
+                    (&stored.key, &stored.title, &stored.text) == (&passage.key, &passage.title, &passage.text);
+                same = same && fields && stored.metadata_json == metadata_json(passage)?;
+            }
+            if same {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The next document that needs a vector.
     fn advance(&mut self) -> Result<Option<Located<Document>>, Error> {
         loop {
             self.control.check()?;
             let Some(document) = self.documents.next().transpose()? else { return Ok(None) };
-            if let Some(lengths) = &mut self.lengths {
-                lengths.add(&document.value.key);
+            match self.passages {
+                Passages::Batch if self.operation == Operation::Upsert => self.lengths.add(&document.value.key),
+                Passages::Source if passage(&document.value.key, document.value.metadata.as_ref()).is_some() => {
+                    self.alike.insert(document.value.key.clone());
+                }
+                _ => {}
             }
             if self.all {
                 return Ok(Some(document));

@@ -1,5 +1,6 @@
 //! `append` and `upsert`: documents in, one new shard out, published with the deletion of what it replaces.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use dyad_files::space::{FreeSpace, check_space};
@@ -11,7 +12,7 @@ use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, GroundTruth, QuerySource, Snaps
 
 use super::deletions::{add, locate, without};
 use super::metadata::{self, Changed};
-use super::passages::Lengths;
+use super::passages::{Lengths, Passages};
 use super::staged::Staged;
 use super::triage::{Existing, Operation, Triage};
 use super::{Outcome, commit};
@@ -36,8 +37,8 @@ pub struct UpsertConfig {
     /// Questions by which recall is measured, see [`Questions::open`]; by default those of the index's certificates,
     /// or else documents.
     pub queries: Option<PathBuf>,
-    /// The documents are passages ([`dyad_corpus::ReadOptions::split`]): where a document has fewer now, those after its last one are deleted.
-    pub passages: bool,
+    /// What makes passages of documents. Where a document has fewer than before, those after its last one are deleted.
+    pub passages: Passages,
     /// Nothing is embedded or published; the outcome says what would be.
     pub dry_run: bool,
     /// Returns the free space of the index's disk.
@@ -128,15 +129,15 @@ pub fn upsert(
     }
     let refuse = matches!(config.operation, Operation::Append { .. });
     let prepare = |base: &Snapshot| {
-        let after_last = lengths.after_last(base)?;
-        if keys.is_empty() && changed.is_empty() && after_last.is_empty() {
+        let replaced = lengths.replaced(base, config.passages)?;
+        if keys.is_empty() && changed.is_empty() && replaced.is_empty() {
             return Ok(None);
         }
         let mut nodes = locate(base, &keys)?;
-        add(&mut nodes, after_last);
+        add(&mut nodes, replaced);
         if refuse && nodes.iter().any(|nodes| !nodes.is_empty()) {
             // Another job has added them since.
-            refuse_existing(base, &keys)?;
+            refuse_existing(base, keys.iter().map(String::as_str).chain(lengths.documents()))?;
         }
         let new_metadata = metadata::locate(base, &changed)?;
         change.deleted = nodes.iter().map(Vec::len).sum::<usize>() as u64;
@@ -183,10 +184,10 @@ fn check_room(
     Ok(check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?)
 }
 
-fn refuse_existing(base: &Snapshot, keys: &[String]) -> Result<(), Error> {
+fn refuse_existing<'a>(base: &Snapshot, keys: impl Iterator<Item = &'a str>) -> Result<(), Error> {
     let mut existing = Existing::default();
     for key in keys {
-        if base.find(key)?.is_some() {
+        if base.find(key)?.is_some() || !base.passages(key, 0)?.is_empty() {
             existing.add(key);
         }
     }
@@ -215,7 +216,11 @@ fn pass(
         control.progress.begin("read", Unit::Bytes, batch.file_bytes());
         staged = Staged::read(workspace, batch, |document| {
             control.check()?;
-            if refused && base.find(&document.key)?.is_some() {
+            let split = config.passages == Passages::Source;
+            let is_there = || -> Result<bool, Error> {
+                Ok(base.find(&document.key)?.is_some() || (split && !base.passages(&document.key, 0)?.is_empty()))
+            };
+            if refused && is_there()? {
                 existing.add(&document.key);
             }
             Ok(())
@@ -236,7 +241,10 @@ fn pass(
         spool,
         control,
         changed,
-        lengths: (config.passages && config.operation == Operation::Upsert).then_some(lengths),
+        passages: config.passages,
+        lengths,
+        alike: BTreeSet::new(),
+        more: 0,
         unchanged: 0,
         existing: Existing::default(),
         failed: None,
@@ -263,8 +271,10 @@ fn pass(
         control.progress.advance(1);
     }
     control.progress.finish();
-    let Triage { unchanged, existing, .. } = triage;
+    let Triage { unchanged, existing, more, .. } = triage;
     existing.refuse()?;
+    // Of each document that was split, all passages are indexed.
+    change.read += more;
     if all {
         change.read = pulled;
     }

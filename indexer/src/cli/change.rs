@@ -200,7 +200,7 @@ fn add(documents: &documents::Arguments, report: &Report, operation: Operation) 
         free_space: documents.free_space(),
         index: documents.index.clone(),
         queries: documents.queries.clone(),
-        passages: documents.are_passages(),
+        passages: documents.passages(),
     };
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     // In a set of vectors each key comes once.

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use dyad_corpus::{CorpusReader, ReadArguments, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
+use dyad_indexer::change::Passages;
 use dyad_indexer::source::{
     ArraySource, Corpus, DeclaredModel, FileSource, KeptSource, LongTexts, OnLong, RemoteConfig, RemoteSource,
     VectorSource,
@@ -155,10 +156,6 @@ impl Arguments {
                 let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
                 let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
                 anyhow::ensure!(
-                    self.on_long != Long::Split || keeps,
-                    "`--on-long split` is for `build` and `bulk plan`: a document that is replaced may have been whole before, or passages. Split all documents with `--split WORDS`"
-                );
-                anyhow::ensure!(
                     self.on_long != Long::Split || !self.read.splits(),
                     "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
                 );
@@ -213,9 +210,13 @@ impl Arguments {
         self.on_long == Long::Split
     }
 
-    /// Whether documents are split.
-    pub(super) fn are_passages(&self) -> bool {
-        self.read.splits()
+    /// What makes passages of documents.
+    pub(super) fn passages(&self) -> Passages {
+        match (self.read.splits(), self.on_long) {
+            (true, _) => Passages::Batch,
+            (false, Long::Split) => Passages::Source,
+            (false, Long::Error | Long::Truncate) => Passages::None,
+        }
     }
 
     pub(super) fn threads(&self) -> std::io::Result<usize> {

@@ -11,7 +11,7 @@ use dyad_files::space::free_space;
 use dyad_index::Snapshot;
 use tokio::sync::oneshot;
 
-use crate::change::{Operation, Outcome, UpsertConfig, delete, upsert};
+use crate::change::{Operation, Outcome, Passages, UpsertConfig, delete, upsert};
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
 use crate::publish::check_model;
@@ -120,7 +120,7 @@ fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Resu
         Wanted::Upsert(documents) => {
             let mut source = RemoteSource::connect(&config.encoder, config.remote.clone())?;
             let upserted = UpsertConfig {
-                passages: false,
+                passages: Passages::None,
                 index: config.index.clone(),
                 operation: Operation::Upsert,
                 threads: config.threads,

@@ -57,15 +57,8 @@ impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
     /// Passages that the model reads whole, as long as it takes: half of its tokens as words, or half of that again.
     fn split(&mut self, document: &Document, cancel: &Cancellation) -> Result<(), Error> {
         let Some(source) = &mut self.passages else { return Err(Error::NoVectors) };
-        let mut words = (source.model().max_tokens / 2).max(1);
-        loop {
-            let split = Split { words, overlap: 0 };
-            let passages = split.passages(document).map_err(|problem| dyad_corpus::Error::Line {
-                path: "--on-long split".into(),
-                line: 0,
-                problem,
-            })?;
-            let located = passages.into_iter().zip(1..).map(|(value, line)| Located { value, line });
+        for (words, passages) in ever_shorter(source.model().max_tokens, document) {
+            let located = passages?.into_iter().zip(1..).map(|(value, line)| Located { value, line });
             let mut given = Given(located);
             let mut embedded = Vec::new();
             while let Some(one) = source.pull(&mut given, cancel)? {
@@ -78,9 +71,22 @@ impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
                 self.ready.extend(embedded);
                 return Ok(());
             }
-            words /= 2;
         }
+        Err(Error::NoVectors)
     }
+}
+
+/// A document's passages of at most half as many words as the model reads tokens, then of half of that, and so on to one; with that number.
+pub(crate) fn ever_shorter(
+    max_tokens: usize,
+    document: &Document,
+) -> impl Iterator<Item = (usize, Result<Vec<Document>, Error>)> {
+    let half = |words: &usize| Some(words / 2).filter(|words| *words > 0);
+    std::iter::successors(Some((max_tokens / 2).max(1)), half).map(|words| {
+        let problem = |problem| dyad_corpus::Error::Line { path: "--on-long split".into(), line: 0, problem };
+        let passages = Split { words, overlap: 0 }.passages(document);
+        (words, passages.map_err(|found| problem(found).into()))
+    })
 }
 
 impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {

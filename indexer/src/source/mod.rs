@@ -29,6 +29,7 @@ pub use batch::{Batch, Corpus, Given};
 pub use file::FileSource;
 pub use kept::KeptSource;
 pub(crate) use kept::{header_of, left_in};
+pub(crate) use long::ever_shorter;
 pub use long::{LongTexts, OnLong};
 pub use remote::{RemoteConfig, RemoteSource};
 

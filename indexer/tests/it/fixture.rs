@@ -12,7 +12,7 @@ use dyad_files::space::boundless;
 use dyad_index::format::RowType;
 use dyad_indexer::Error;
 use dyad_indexer::change::{
-    MergeConfig, MetadataConfig, Operation, Outcome, UpsertConfig, delete, update_metadata, upsert,
+    MergeConfig, MetadataConfig, Operation, Outcome, Passages, UpsertConfig, delete, update_metadata, upsert,
 };
 use dyad_indexer::control::{JobControl, Progress, Unit};
 use dyad_indexer::graph_build::{BuildParams, Builder};
@@ -159,7 +159,7 @@ impl Fixture {
     /// Documents of `corpus.jsonl` for the index, one thread.
     pub(crate) fn upsert_config(&self, operation: Operation) -> UpsertConfig {
         UpsertConfig {
-            passages: false,
+            passages: Passages::None,
             index: self.index(),
             operation,
             threads: 1,

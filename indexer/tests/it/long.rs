@@ -1,9 +1,12 @@
 //! Documents that are longer than the model reads: refused, truncated, or split into passages that it reads whole.
 
+use std::collections::BTreeMap;
+
 use dyad_command::Cancellation;
 use dyad_corpus::Document;
 use dyad_index::{ModelRecord, Snapshot};
 use dyad_indexer::Error;
+use dyad_indexer::change::{Operation, Outcome, Passages, UpsertConfig, delete, passages_of};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
 use dyad_indexer::source::{Documents, Embedded, LongTexts, OnLong, VectorSource};
@@ -83,4 +86,104 @@ fn a_source_that_does_not_say_is_refused() {
     let mut source = LongTexts::new(HashSource::default(), OnLong::Error, None::<HashSource>);
     let refused = build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap_err().to_string();
     assert!(refused.contains("does not say which texts it truncates"), "{refused}");
+}
+
+/// Changes an index by documents of which long ones are split.
+fn change(fixture: &Fixture, operation: Operation, all: &[Document]) -> Result<Outcome, Error> {
+    fixture.write_corpus(all);
+    let config = UpsertConfig { passages: Passages::Source, ..fixture.upsert_config(operation) };
+    let passages = Some(Words(HashSource::default()));
+    let mut source = LongTexts::new(Words(HashSource::default()), OnLong::Split, passages);
+    fixture.upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent())
+}
+
+/// Live keys and texts.
+fn live(fixture: &Fixture) -> BTreeMap<String, String> {
+    let snapshot = Snapshot::open(&fixture.index()).unwrap();
+    let mut live = BTreeMap::new();
+    for (at, shard) in snapshot.shards().iter().enumerate() {
+        for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
+            let document = snapshot.document(at, node).unwrap();
+            assert!(live.insert(document.key, document.text).is_none(), "a key is live twice");
+        }
+    }
+    live
+}
+
+/// What a build of these documents holds.
+fn rebuilt(all: &[Document]) -> BTreeMap<String, String> {
+    let fixture = Fixture::empty();
+    fixture.write_corpus(all);
+    let passages = Some(Words(HashSource::default()));
+    let mut source = LongTexts::new(Words(HashSource::default()), OnLong::Split, passages);
+    build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
+    live(&fixture)
+}
+
+#[test]
+fn documents_that_are_split_are_replaced_whole() {
+    let fixture = Fixture::empty();
+    let mut all = vec![document("a", 100, "one"), document("b", 20, "two"), document("c", 200, "three")];
+    fixture.write_corpus(&all);
+    let passages = Some(Words(HashSource::default()));
+    let mut source = LongTexts::new(Words(HashSource::default()), OnLong::Split, passages);
+    build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
+    let upsert = |all: &[Document]| {
+        let outcome = change(&fixture, Operation::Upsert, all).unwrap();
+        let dyad_index::manifest::Change { read, indexed, unchanged, deleted, .. } = outcome.change;
+        (read, indexed, unchanged, deleted)
+    };
+    // As they are.
+    assert_eq!(upsert(&all), (3, 0, 3, 0));
+    // Long and whole again, whole and long, shorter.
+    all = vec![document("a", 10, "one"), document("b", 100, "two"), document("c", 100, "three")];
+    let before = live(&fixture).len() as u64;
+    let (read, indexed, unchanged, deleted) = upsert(&all);
+    assert_eq!((read, indexed, unchanged, deleted), (1 + 4 + 4, 9, 0, before));
+    assert_eq!(live(&fixture), rebuilt(&all));
+    // Another document; of the others, one has changed.
+    all[1] = document("b", 100, "four");
+    all.push(document("d", 100, "five"));
+    assert_eq!(upsert(&all), (2 + 4 + 4, 8, 2, 4));
+    assert_eq!(live(&fixture), rebuilt(&all));
+    // Metadata of passages are those of their document.
+    all[3].metadata = serde_json::json!({ "n": 1 }).as_object().cloned();
+    assert_eq!(upsert(&all), (3 + 4, 4, 3, 4));
+    // Deleted by its key.
+    delete(
+        &fixture.index(),
+        &passages_of(&fixture.index(), &["d".into()], false).unwrap(),
+        false,
+        JobControl::silent(),
+    )
+    .unwrap();
+    all.pop();
+    assert_eq!(live(&fixture), rebuilt(&all));
+}
+
+#[test]
+fn documents_that_are_there_as_passages_are_not_appended() {
+    let fixture = Fixture::empty();
+    let a = document("a", 100, "one");
+    fixture.write_corpus(std::slice::from_ref(&a));
+    let passages = Some(Words(HashSource::default()));
+    let mut source = LongTexts::new(Words(HashSource::default()), OnLong::Split, passages);
+    build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
+    let batch = [document("a", 5, "two"), document("b", 100, "two")];
+    let refused = change(&fixture, Operation::Append { skip_existing: false }, &batch).unwrap_err();
+    assert!(matches!(&refused, Error::KeysExist { total: 1, first } if first == &["a".to_owned()]), "{refused}");
+    let outcome = change(&fixture, Operation::Append { skip_existing: true }, &batch).unwrap();
+    assert_eq!((outcome.change.indexed, outcome.change.unchanged), (4, 1));
+    assert_eq!(live(&fixture), rebuilt(&[a.clone(), batch[1].clone()]));
+    // A document with the key of a passage, which is none: it stays, and no passage takes its place.
+    change(&fixture, Operation::Upsert, &[document("c#1", 5, "whole")]).unwrap();
+    let refused = change(&fixture, Operation::Upsert, &[document("c", 100, "three")]).unwrap_err();
+    assert!(matches!(&refused, Error::PassageKey(key) if key == "c#1"), "{refused}");
+    // One that says that it is a passage, and comes as a document, as an export has them: nothing of `a` goes with it.
+    let mut exported = document("a#1", 10, "other");
+    exported.metadata = serde_json::json!({ "document": "a", "passage": 1 }).as_object().cloned();
+    let outcome = change(&fixture, Operation::Upsert, &[exported]).unwrap();
+    assert_eq!((outcome.change.indexed, outcome.change.deleted), (1, 1));
+    let keys: Vec<String> = live(&fixture).into_keys().filter(|key| key.starts_with('a')).collect();
+    assert_eq!(keys, ["a#0", "a#1", "a#2", "a#3"]);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use dyad_corpus::{Document, ReadOptions, Split};
 use dyad_index::Snapshot;
-use dyad_indexer::change::{Operation, UpsertConfig, delete, passages_of, purge, upsert};
+use dyad_indexer::change::{Operation, Passages, UpsertConfig, delete, passages_of, purge, upsert};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::Corpus;
@@ -57,7 +57,7 @@ fn built(lengths: &[(&str, usize)]) -> Fixture {
 
 fn replace(fixture: &Fixture, lengths: &[(&str, usize)], dry_run: bool) -> dyad_indexer::change::Outcome {
     fixture.write_corpus(&documents(lengths));
-    let config = UpsertConfig { passages: true, dry_run, ..fixture.upsert_config(Operation::Upsert) };
+    let config = UpsertConfig { passages: Passages::Batch, dry_run, ..fixture.upsert_config(Operation::Upsert) };
     let mut batch = corpus(fixture).open(true).unwrap();
     upsert(&config, batch.as_mut(), &mut HashSource::default(), JobControl::silent()).unwrap()
 }

@@ -11,7 +11,7 @@ use dyad_index::format::RowType;
 use dyad_index::lexical::{FieldValue, Filter};
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::{Never, Snapshot, kernels};
-use dyad_indexer::change::{MergeConfig, Operation, UpsertConfig, delete, merge, upsert};
+use dyad_indexer::change::{MergeConfig, Operation, Passages, UpsertConfig, delete, merge, upsert};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::{BuildParams, Builder};
 use dyad_indexer::job::{BuildConfig, build_index};
@@ -143,7 +143,7 @@ impl Opening for OpenIndex {
         let keys = self.index.with_extension(format!("keys-{}", self.changes));
         fs_err::write(&keys, words(labels).join("\n"))?;
         let config = UpsertConfig {
-            passages: false,
+            passages: Passages::None,
             index: self.index.clone(),
             operation: Operation::Append { skip_existing: false },
             threads,

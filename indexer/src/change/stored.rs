@@ -1,0 +1,68 @@
+//! The live documents of a generation, read from its shards as if they were a batch of a corpus.
+
+use dyad_corpus::{Document, Located};
+use dyad_index::Snapshot;
+use dyad_index::snapshot::Shard;
+
+use crate::source::Batch;
+
+/// The live documents of a generation, by shard and node.
+pub(super) fn places(base: &Snapshot) -> impl Iterator<Item = (usize, u32)> + '_ {
+    let of = |(at, shard): (usize, &'_ Shard)| {
+        let live: Vec<u32> = (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)).collect();
+        live.into_iter().map(move |node| (at, node))
+    };
+    base.shards().iter().enumerate().flat_map(of)
+}
+
+/// Documents of a generation as they are stored.
+pub(super) struct Stored<'a> {
+    base: &'a Snapshot,
+    places: Box<dyn Iterator<Item = (usize, u32)> + 'a>,
+    /// Of titles and texts so far.
+    pub(super) bytes: u64,
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn all(base: &'a Snapshot) -> Self {
+        Self { base, places: Box::new(places(base)), bytes: 0 }
+    }
+
+    pub(super) fn of(base: &'a Snapshot, places: Vec<(usize, u32)>) -> Self {
+        Self { base, places: Box::new(places.into_iter()), bytes: 0 }
+    }
+
+    fn document(&self, shard: usize, node: u32) -> std::io::Result<Document> {
+        let stored = self.base.document(shard, node).map_err(std::io::Error::other)?;
+        let metadata =
+            if stored.metadata_json.is_empty() { None } else { serde_json::from_str(&stored.metadata_json)? };
+        Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata })
+    }
+}
+
+impl Iterator for Stored<'_> {
+    type Item = Result<Located<Document>, dyad_corpus::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (shard, node) = self.places.next()?;
+        let document = self.document(shard, node).map_err(dyad_corpus::Error::from);
+        Some(document.map(|value| {
+            self.bytes += (value.title.len() + value.text.len()) as u64;
+            Located { value, line: u64::from(node) + 1 }
+        }))
+    }
+}
+
+impl Batch for Stored<'_> {
+    fn text_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.bytes
+    }
+}
