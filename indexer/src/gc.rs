@@ -13,7 +13,7 @@ use fail::fail_point;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::job::Workspace;
+use crate::job::{Workspace, kept_shards_in, remove_kept};
 use crate::source::left_in;
 
 /// What was removed, or would be.
@@ -71,6 +71,12 @@ pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> R
         collected.bytes += bytes_below(&kept)?;
         if !dry_run {
             fs_err::remove_dir_all(kept)?;
+        }
+    }
+    for (kept, lock) in kept_shards_in(index)? {
+        collected.bytes += bytes_below(&kept)?;
+        if !dry_run {
+            remove_kept(index, &kept, &lock)?;
         }
     }
     if !dry_run {

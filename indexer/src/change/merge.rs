@@ -18,7 +18,7 @@ use super::{Outcome, commit};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::{BuildParams, InitialGraph, RecallGate, RecallTarget};
-use crate::job::{ShardBuilder, Spool, Workspace, thread_pool};
+use crate::job::{ShardBuilder, Spool, Workspace, shard_label, thread_pool};
 use crate::plan::Plan;
 use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard, ShardFiles};
 
@@ -192,7 +192,7 @@ fn rewrite_group(
     workspace: &Path,
     control: JobControl<'_>,
 ) -> Result<Rewritten, Error> {
-    let label = &if groups.len() == 1 { String::new() } else { format!("{}/{}", number + 1, groups.len()) };
+    let label = &shard_label(number, groups.len());
     let group = groups.get(number).map(Vec::as_slice).unwrap_or_default();
     let (builder, params, row_type) = build_like(base, config.threads);
     let model = &base.manifest().model;

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use dyad_corpus::{Document, Located};
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::format::RowType;
 use dyad_index::manifest::Change;
@@ -22,12 +21,13 @@ use dyad_index::snapshot::Shard;
 use dyad_index::{ModelRecord, Snapshot};
 
 use super::deletions::delete_nodes;
+use super::stored::{Stored, places};
 use super::upsert::build_like;
 use super::{ATTEMPTS, Outcome};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
-use crate::job::{Pass, ShardBuilder, Spooled, Workspace, thread_pool};
+use crate::job::{KeptShards, Pass, ShardBuilder, Spooled, Workspace, shard_label, thread_pool};
 use crate::plan::Plan;
 use crate::publish::{CompleteShard, Draft, DraftShard, ShardFiles, publish};
 use crate::source::{Batch, VectorSource};
@@ -120,8 +120,9 @@ pub fn reembed(
     check_space(&config.index, plan.disk_bytes(documents), config.free_space)?;
     let threads = thread_pool(config.threads)?;
     let shard = ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, gate, control };
-    let build = |spooled: Spooled, label: &str| -> Result<Fresh, Error> {
-        let complete = threads.install(|| shard.build(spooled, None, label))?;
+    let mut kept_shards = KeptShards::new(&config.index);
+    let build = |kept: &mut KeptShards, spooled: Spooled, label: &str| -> Result<Fresh, Error> {
+        let complete = threads.install(|| kept.build(spooled, &shard, label))?;
         let shard = Shard::open_dir(&complete.dir)?;
         Ok(Fresh { complete, shard, gone: BTreeSet::new() })
     };
@@ -133,9 +134,9 @@ pub fn reembed(
     let mut fresh = Vec::new();
     let spooled = pass(0, plan.shards, source, &mut Stored::all(&base))?;
     let count = spooled.len();
+    kept_shards.remove_others(&spooled, &shard)?;
     for (number, spooled) in spooled.into_iter().enumerate() {
-        let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
-        fresh.push(build(spooled, &label)?);
+        fresh.push(build(&mut kept_shards, spooled, &shard_label(number, count))?);
     }
     // The first one is held to the end: what was read of it may be purged only where it can be purged of the new shards too.
     let (mut later, mut next) = (None, plan.shards);
@@ -154,7 +155,7 @@ pub fn reembed(
                 let spooled = pass(next, 1, source, &mut Stored::of(&current, new))?;
                 next += 1;
                 for spooled in spooled {
-                    fresh.push(build(spooled, "meanwhile")?);
+                    fresh.push(build(&mut kept_shards, spooled, "meanwhile")?);
                 }
             }
             later = Some(current);
@@ -169,6 +170,7 @@ pub fn reembed(
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {
             source.published();
+            kept_shards.published();
             return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after });
         }
     }
@@ -257,66 +259,6 @@ fn kind(base: &Snapshot, model: &ModelRecord, threads: usize) -> (Builder, Build
 
 fn shards(documents: u64, most: u64) -> usize {
     usize::try_from(documents.div_ceil(most.max(1))).unwrap_or(usize::MAX).clamp(1, MOST_SHARDS)
-}
-
-/// The live documents of a generation, by shard and node.
-fn places(base: &Snapshot) -> impl Iterator<Item = (usize, u32)> + '_ {
-    let of = |(at, shard): (usize, &'_ Shard)| {
-        let live: Vec<u32> = (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)).collect();
-        live.into_iter().map(move |node| (at, node))
-    };
-    base.shards().iter().enumerate().flat_map(of)
-}
-
-/// Documents of a generation as they are stored.
-struct Stored<'a> {
-    base: &'a Snapshot,
-    places: Box<dyn Iterator<Item = (usize, u32)> + 'a>,
-    bytes: u64,
-}
-
-impl<'a> Stored<'a> {
-    fn all(base: &'a Snapshot) -> Self {
-        Self { base, places: Box::new(places(base)), bytes: 0 }
-    }
-
-    fn of(base: &'a Snapshot, places: Vec<(usize, u32)>) -> Self {
-        Self { base, places: Box::new(places.into_iter()), bytes: 0 }
-    }
-
-    fn document(&self, shard: usize, node: u32) -> std::io::Result<Document> {
-        let stored = self.base.document(shard, node).map_err(std::io::Error::other)?;
-        let metadata =
-            if stored.metadata_json.is_empty() { None } else { serde_json::from_str(&stored.metadata_json)? };
-        Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata })
-    }
-}
-
-impl Iterator for Stored<'_> {
-    type Item = Result<Located<Document>, dyad_corpus::Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (shard, node) = self.places.next()?;
-        let document = self.document(shard, node).map_err(dyad_corpus::Error::from);
-        Some(document.map(|value| {
-            self.bytes += (value.title.len() + value.text.len()) as u64;
-            Located { value, line: u64::from(node) + 1 }
-        }))
-    }
-}
-
-impl Batch for Stored<'_> {
-    fn text_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    fn file_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    fn bytes_read(&self) -> u64 {
-        self.bytes
-    }
 }
 
 /// What sets a generation apart from an earlier one.

@@ -10,6 +10,7 @@ use dyad_index::search::VectorRows;
 use dyad_index::{Certificate, ModelRecord};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::kept::KeptShards;
 use super::shard::ShardBuilder;
 use super::spool::{Spool, Spooled};
 use super::workspace::Workspace;
@@ -123,9 +124,10 @@ pub fn build_index(
     let pool = thread_pool(config.params.threads)?;
     let count = spooled.len();
     let mut built = Vec::with_capacity(count);
+    let mut kept = KeptShards::new(&config.index);
+    kept.remove_others(&spooled, &builder)?;
     for (number, shard) in spooled.into_iter().enumerate() {
-        let label = if count == 1 { String::new() } else { format!("{}/{count}", number + 1) };
-        built.push(pool.install(|| builder.build(shard, None, &label))?);
+        built.push(pool.install(|| kept.build(shard, &builder, &shard_label(number, count)))?);
     }
     let indexed = built.iter().map(|shard| shard.documents).sum();
     let rejected = corpus.rejected();
@@ -139,6 +141,7 @@ pub fn build_index(
     let draft = Draft { parent: None, model: &model, min_recall, change, shards };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     source.published();
+    kept.published();
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.into_iter().map(|shard| shard.certificate).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })
@@ -204,6 +207,11 @@ fn counted(corpus: &Corpus, control: JobControl<'_>) -> Result<(u64, u64), Error
 pub(crate) fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.map_err(|source| Error::Threads { threads, source })
+}
+
+/// Names a shard, by number, in progress and errors; an only one has no name.
+pub(crate) fn shard_label(number: usize, count: usize) -> String {
+    if count == 1 { String::new() } else { format!("{}/{count}", number + 1) }
 }
 
 /// The single pass over corpus and vectors.

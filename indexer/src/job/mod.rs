@@ -6,7 +6,8 @@
 //!   shard-0000.rows          f32 rows in node order; loses its name when it is complete, and is mapped until the graph
 //!                            is built
 //!   shard-0000/text/         tantivy; document i is node i
-//!   shard-0000/dense.dyad    written last; then the directory is complete and waits for the publish
+//!   shard-0000/dense.dyad    written last; then the directory is complete
+//! INDEX/.built-DIGEST/       a complete shard that waits for the publish, also of a build that was killed
 //! ```
 //!
 //! Memory: one shard's graph at a time; the terms of all texts and the keys of all documents; never the vectors.
@@ -16,15 +17,18 @@
 //! | `index.rs` | the steps in order |
 //! | `spool.rs` | documents and vectors of one shard, spooled to disk in order of arrival |
 //! | `shard.rs` | a spooled shard -> a complete shard directory |
+//! | `kept.rs` | built shards that are kept until they are published |
 //! | `workspace.rs` | the job's directory, and the remains of killed builds |
 
 mod index;
+mod kept;
 mod shard;
 mod spool;
 mod workspace;
 
 pub use index::{BuildConfig, Summary, build_index};
-pub(crate) use index::{Pass, thread_pool};
+pub(crate) use index::{Pass, shard_label, thread_pool};
+pub(crate) use kept::{KeptShards, left_in as kept_shards_in, remove as remove_kept};
 pub(crate) use shard::{ShardBuilder, file_entries};
 pub(crate) use spool::{Spool, Spooled, metadata_json};
 pub(crate) use workspace::Workspace;

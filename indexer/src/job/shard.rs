@@ -7,6 +7,8 @@ use dyad_index::format::{MappedRows, RowType};
 use dyad_index::manifest::FileEntry;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
+use dyad_proto::vector;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::spool::Spooled;
 use crate::TOOL;
@@ -53,19 +55,8 @@ impl ShardBuilder<'_> {
         };
         let BuiltGraph { arranged, certificate, ground_truth } = build.run()?;
 
-        let meta = ShardMeta {
-            model: self.model.clone(),
-            build: BuildRecord {
-                builder: self.builder.name().to_owned(),
-                m: self.params.m,
-                ef_construction: self.params.ef_construction,
-                seed: self.params.seed,
-                threads: self.params.threads,
-                tool: TOOL.to_owned(),
-            },
-        };
         let input = ShardInput {
-            meta: &meta,
+            meta: &self.meta(),
             vectors: &rows,
             row_type: self.row_type,
             arranged: &arranged,
@@ -84,6 +75,32 @@ impl ShardBuilder<'_> {
             documents: n,
             certificate,
         })
+    }
+
+    fn meta(&self) -> ShardMeta {
+        ShardMeta {
+            model: self.model.clone(),
+            build: BuildRecord {
+                builder: self.builder.name().to_owned(),
+                m: self.params.m,
+                ef_construction: self.params.ef_construction,
+                seed: self.params.seed,
+                threads: self.params.threads,
+                tool: TOOL.to_owned(),
+            },
+        }
+    }
+
+    /// Digest of all that decides what [`ShardBuilder::build`] makes of these documents without an initial graph.
+    pub(crate) fn digest(&self, spooled: &Spooled) -> Result<String, Error> {
+        let mut hash = Xxh3::new();
+        hash.update(&spooled.digest.to_le_bytes());
+        hash.update(&serde_json::to_vec(&self.meta()).map_err(std::io::Error::from)?);
+        hash.update(format!("{:?} {:?}", self.row_type, self.gate).as_bytes());
+        if let Some(questions) = self.gate.questions {
+            (0..questions.len() as u32).for_each(|number| hash.update(&vector::pack(questions.row(number))));
+        }
+        Ok(format!("{:032x}", hash.digest128()))
     }
 }
 

@@ -8,16 +8,17 @@ use dyad_index::lexical::{TextDocument, TextWriter};
 use dyad_index::shard::TEXT_DIR;
 use dyad_index::storage::{Mapped, Scratch};
 use dyad_proto::vector;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::Error;
 
 /// A shard that still takes documents.
-#[derive(Debug)]
 pub(crate) struct Spool {
     dir: PathBuf,
     rows: Scratch,
     keys: Vec<String>,
     text: TextWriter,
+    digest: Xxh3,
 }
 
 /// A shard with all of its documents; its text index is complete.
@@ -29,6 +30,8 @@ pub(crate) struct Spooled {
     pub(crate) rows: Mapped,
     /// Key of each node.
     pub(crate) keys: Vec<String>,
+    /// Digest of the documents and their vectors, in order.
+    pub(crate) digest: u128,
 }
 
 /// The metadata of a document as an index stores them: one JSON object, or nothing.
@@ -51,6 +54,7 @@ impl Spool {
                 }
             },
             keys: Vec::new(),
+            digest: Xxh3::new(),
             dir,
         })
     }
@@ -65,8 +69,14 @@ impl Spool {
 
     /// The same with metadata as an index stores them.
     pub(crate) fn add_stored(&mut self, document: TextDocument<'_>, row: &[f32]) -> Result<(), Error> {
+        for field in [document.key, document.title, document.text, document.metadata_json] {
+            self.digest.update(&(field.len() as u64).to_le_bytes());
+            self.digest.update(field.as_bytes());
+        }
         self.text.add(document)?;
-        self.rows.write_all(&vector::pack(row))?;
+        let row_bytes = vector::pack(row);
+        self.digest.update(&row_bytes);
+        self.rows.write_all(&row_bytes)?;
         self.keys.push(document.key.to_owned());
         Ok(())
     }
@@ -83,6 +93,6 @@ impl Spool {
 
     pub(crate) fn close(self) -> Result<Spooled, Error> {
         self.text.finish()?;
-        Ok(Spooled { dir: self.dir, rows: self.rows.finish()?, keys: self.keys })
+        Ok(Spooled { dir: self.dir, rows: self.rows.finish()?, keys: self.keys, digest: self.digest.digest128() })
     }
 }

@@ -1,7 +1,7 @@
 //! Vectors of an encoder service that are kept on the disk as they come, so that a job that is killed and started again embeds only what it has not
 //! embedded yet.
 //!
-//! They are found by their documents' keys and texts, in whatever order those come. A part of 1,024 vectors counts once it is whole.
+//! They are found by their documents' keys and texts, in whatever order those come. A part counts once it is whole: 1,024 vectors, or those at the end.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -185,7 +185,11 @@ impl<S: VectorSource> KeptSource<S> {
                     None => break embedded,
                 },
                 None => match self.slots.front() {
-                    None => return Ok(None),
+                    // The end: graphs are built of these very vectors, also by the next job.
+                    None => {
+                        stores.iter_mut().try_for_each(|store| store.writer.flush())?;
+                        return Ok(None);
+                    }
                     Some(Slot::Ready(_)) => {}
                     Some(Slot::Asked) => return Err(Error::NoVectors),
                 },

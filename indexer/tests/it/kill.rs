@@ -71,6 +71,9 @@ fn next(fixture: &Fixture, now: &Texts, number: usize, state: &mut u64) -> (Comm
                 .arg("--embeddings")
                 .arg(fixture.path(&vectors))
                 .args(["--threads", "1"]);
+            if name == "build" {
+                command.args(["--shards", "3"]);
+            }
             after.extend(texts(&batch));
         }
     }
@@ -102,6 +105,8 @@ fn kill(times: usize, seed: u64) {
     let gc = dyad_indexer().arg("gc").arg("--index").arg(fixture.index()).args(["--keep", "1"]).output().unwrap();
     assert!(gc.status.success(), "{}", String::from_utf8_lossy(&gc.stderr));
     assert_eq!((stored(&fixture), fixture.building()), (now, 0));
+    let names = fs_err::read_dir(fixture.index()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.filter(|name| name.to_string_lossy().starts_with('.')).count(), 0, "and nothing that was kept");
     assert_eq!(dyad_indexer::inspect::inspect(&fixture.index()).unwrap().debt.unnamed_bytes, Some(0));
 }
 

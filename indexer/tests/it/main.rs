@@ -15,6 +15,7 @@ mod filters;
 mod fixture;
 mod golden;
 mod kept;
+mod kept_shards;
 mod kill;
 mod life;
 mod long;

@@ -186,11 +186,14 @@ impl EmbeddingsWriter {
         Ok(PartFile { name, bytes, crc32c })
     }
 
+    /// Writes what is in memory as a part of fewer rows.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        if self.rows > 0 { self.cut() } else { Ok(()) }
+    }
+
     /// Writes the last part and marks the set as complete.
     pub fn finish(mut self) -> Result<Summary, Error> {
-        if self.rows > 0 {
-            self.cut()?;
-        }
+        self.flush()?;
         if !self.record.complete {
             self.record.complete = true;
             self.record.earlier.clear();
