@@ -294,7 +294,7 @@ fn estimate(job: &Job, sample: &Sample, vectors: &mut Vectors<'_>, control: JobC
         let began = Instant::now();
         while source.pull(&mut given, control.cancel)?.is_some() {}
         let scale = documents as f64 / count.max(1) as f64;
-        tokens = Some((source.tokens() as f64 * scale) as u64);
+        tokens = source.tokens().map(|tokens| (tokens as f64 * scale) as u64);
         truncated = source.truncated().map(|truncated| (truncated as f64 * scale) as u64);
         embedding_s = Some(began.elapsed().as_secs_f64() * scale);
     }

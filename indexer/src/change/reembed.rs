@@ -65,6 +65,8 @@ pub struct Estimate {
     pub sampled: usize,
     /// Bytes of all texts, by those of the sample.
     pub text_bytes: u64,
+    /// Tokens of all texts after truncation, by the sample; nothing where the source does not tell.
+    pub tokens: Option<u64>,
     /// Embedding all of them, by the sample's time.
     pub embedding: Duration,
     /// Texts that the model truncates, by the sample; nothing where the source does not tell.
@@ -236,6 +238,7 @@ pub fn estimate(
         sampled,
         text_bytes,
         embedding: took.mul_f64(scale),
+        tokens: source.tokens().map(|tokens| (tokens as f64 * scale) as u64),
         truncated: source.truncated().map(|truncated| (truncated as f64 * scale) as u64),
         disk_bytes: plan.disk_bytes(documents),
         memory_bytes: plan.memory_bytes(documents),

@@ -17,7 +17,7 @@ use super::documents;
 use super::graph::GraphArguments;
 
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "vectors"]))]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors"]))]
 pub(super) struct Arguments {
     #[command(flatten)]
     documents: documents::Arguments,
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         arguments.memory.is_none() || !documents.splits_long(),
         "`--memory` counts documents beforehand, which `--on-long split` makes more of. Split all with `--split WORDS`"
     );
-    let (corpus, mut source) = documents.open(true)?;
+    let documents::Opened { corpus, mut source, encoder: _encoder } = documents.open(true)?;
     let config = BuildConfig {
         shards: arguments.shards,
         builder: arguments.builder.into(),

@@ -32,7 +32,7 @@ struct Report {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "vectors"]))]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors"]))]
 pub(super) struct AppendArguments {
     #[command(flatten)]
     documents: documents::Arguments,
@@ -45,7 +45,7 @@ pub(super) struct AppendArguments {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "vectors", "metadata_only"]))]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors", "metadata_only"]))]
 pub(super) struct UpsertArguments {
     #[command(flatten)]
     documents: documents::Arguments,
@@ -192,7 +192,7 @@ pub(super) fn replace(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
 
 fn add(documents: &documents::Arguments, report: &Report, operation: Operation) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let (corpus, mut source) = documents.open(false)?;
+    let documents::Opened { corpus, mut source, encoder: _encoder } = documents.open(false)?;
     let config = UpsertConfig {
         operation,
         threads: documents.threads()?,

@@ -15,7 +15,9 @@ use dyad_indexer::source::{
 };
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
 
-/// A command requires one of `--embeddings`, `--encoder` and `--vectors` by a group of its own, which may hold more.
+use super::model::{ModelArguments, OwnEncoder};
+
+/// A command requires one of `--embeddings`, `--encoder`, `--model` and `--vectors` by a group of its own, which may hold more.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// Documents: a .jsonl, .tsv or .trec file (plain, .gz, .zst), a Parquet file, a BEIR folder, a pattern of files such as
@@ -29,9 +31,12 @@ pub(super) struct Arguments {
     /// Vectors that `dyad-encoder embed` has made of this corpus
     #[arg(long, value_name = "DIR")]
     embeddings: Option<PathBuf>,
-    /// Encoder service that embeds while the index is built, http://HOST:PORT
-    #[arg(long, value_name = "URL")]
-    encoder: Option<String>,
+    /// Encoder service that embeds while the index is built, http://HOST:PORT, or several between commas: each gets batches in turn, and those of one
+    /// that fails go to the others
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    encoder: Vec<String>,
+    #[command(flatten)]
+    model: ModelArguments,
     /// Vectors that come from elsewhere, in the order of the documents: a .npy file of float32 or float16 [documents, values], or a
     /// Parquet file with lists of floats in a column `vector`, and keys in a column `_id`, if it has one, or an .fbin or .fvecs file. Where
     /// cosine compares them, they are normalised to length 1
@@ -62,7 +67,7 @@ pub(super) struct Arguments {
     read: ReadArguments,
     /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
     /// that the model reads whole (keys KEY#0, KEY#1 and so on), and leaves others as they are
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, requires = "encoder")]
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, conflicts_with_all = ["embeddings", "vectors"])]
     on_long: Long,
     /// Texts per call to the encoder service
     #[arg(long, default_value_t = 256)]
@@ -83,6 +88,14 @@ pub(super) struct Arguments {
     /// For `--encoder`
     #[command(flatten)]
     credentials: CredentialOptions,
+}
+
+/// Documents and the source of their vectors.
+pub(super) struct Opened {
+    pub(super) corpus: Corpus,
+    pub(super) source: Box<dyn VectorSource>,
+    /// Has to live as long as the source.
+    pub(super) encoder: Option<OwnEncoder>,
 }
 
 /// What becomes of documents that are longer than the model reads.
@@ -124,16 +137,14 @@ impl From<Compared> for Metric {
 impl Arguments {
     /// The documents and the source of their vectors, which keeps what an encoder service embeds, or does not; a corpus that cannot be opened is told
     /// first.
-    pub(super) fn open(&self, keeps: bool) -> anyhow::Result<(Corpus, Box<dyn VectorSource>)> {
+    pub(super) fn open(&self, keeps: bool) -> anyhow::Result<Opened> {
         if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
             let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;
         }
-        let (source, of_vectors): (Box<dyn VectorSource>, Option<Corpus>) = match (
-            &self.vectors,
-            &self.embeddings,
-            &self.encoder,
-        ) {
+        let encoder = self.model.start()?;
+        let urls = encoder.as_ref().map_or_else(|| self.encoder.clone(), |own| vec![own.url().to_owned()]);
+        let (source, of_vectors): (Box<dyn VectorSource>, Option<Corpus>) = match (&self.vectors, &self.embeddings) {
             (Some(path), ..) => {
                 let mut source = self.array(path)?;
                 if self.keys.is_some() {
@@ -143,40 +154,37 @@ impl Arguments {
                     if source.has_keys() { Corpus::Parquet(path.clone()) } else { Corpus::Numbered(source.rows()) };
                 (Box::new(source), Some(keys))
             }
-            (None, Some(dir), _) => {
+            (None, Some(dir)) => {
                 let source = FileSource::open(dir)?;
                 if let Some(dtype) = source.dtype() {
                     tracing::info!("vectors of `{}` were computed in {dtype}", dir.display());
                 }
                 (Box::new(source), None)
             }
-            (None, None, Some(url)) => {
-                let (call_timeout, credentials) =
-                    (Duration::from_secs(self.timeout_s), Credentials::open(&self.credentials)?);
-                let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
-                let config = RemoteConfig { batch_texts: self.batch_texts, client, ..RemoteConfig::default() };
+            (None, None) => {
+                let timeout = Duration::from_secs(self.timeout_s);
+                let connected = || connect(&urls, self.batch_texts, timeout, &self.credentials);
                 anyhow::ensure!(
                     self.on_long != Long::Split || !self.read.splits(),
                     "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
                 );
                 let passages = match self.on_long {
-                    Long::Split => Some(RemoteSource::connect(url, config.clone())?),
+                    Long::Split => Some(connected()?),
                     Long::Error | Long::Truncate => None,
                 };
-                let source = RemoteSource::connect(url, config)?;
+                let source = connected()?;
                 // A build is repeated from its beginning; changes are small.
                 let source: Box<dyn VectorSource> =
                     if keeps { Box::new(KeptSource::new(source, &self.index)) } else { Box::new(source) };
                 (Box::new(LongTexts::new(source, self.on_long.into(), passages)), None)
             }
-            (None, None, None) => anyhow::bail!("one of `--embeddings`, `--encoder` and `--vectors` is needed"),
         };
         let corpus = match (&self.corpus, &self.keys) {
             (Some(path), _) => Corpus::File { path: path.clone(), read: self.read_options()? },
             (None, Some(keys)) => Corpus::Keys(keys.clone()),
             (None, None) => of_vectors.context("`--corpus` is needed")?,
         };
-        Ok((corpus, source))
+        Ok(Opened { corpus, source, encoder })
     }
 
     /// The path of the corpus, where only that is read.

@@ -13,6 +13,7 @@
 //! | `export.rs` | `dyad-indexer export` |
 //! | `store.rs` | `dyad-indexer push`, `pull`, `gc` of a store |
 //! | `bulk.rs` | `dyad-indexer bulk` |
+//! | `model.rs` | an encoder service of a command's own |
 //! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `bar.rs` | progress on a terminal, or as log lines |
 //!
@@ -26,6 +27,7 @@ mod documents;
 mod export;
 mod graph;
 mod inspect;
+mod model;
 mod reembed;
 mod rollback;
 mod serve;

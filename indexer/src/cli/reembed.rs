@@ -13,21 +13,24 @@ use dyad_indexer::compare::{Asked, Compared, compare_generations};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::RecallTarget;
 use dyad_indexer::plan::Bytes;
-use dyad_indexer::source::{KeptSource, RemoteConfig, RemoteSource};
-use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
+use dyad_indexer::source::KeptSource;
+use dyad_proto::client::CredentialOptions;
 use serde_json::json;
 
 use super::bar::Bar;
-use super::documents::threads;
+use super::documents::{connect, threads};
+use super::model::ModelArguments;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ReembedArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// Encoder service with the new model, http://HOST:PORT
-    #[arg(long, value_name = "URL")]
-    encoder: String,
+    /// Encoder services with the new model, http://HOST:PORT between commas: each gets batches in turn, and those of one that fails go to the others
+    #[arg(long, value_name = "URL", value_delimiter = ',', required_unless_present = "model")]
+    encoder: Vec<String>,
+    #[command(flatten)]
+    model: ModelArguments,
     /// Most documents of a new shard, about
     #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     max_documents: u64,
@@ -107,29 +110,31 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         free_space: if arguments.skip_space_check { boundless } else { free_space },
         index: arguments.index,
     };
-    let credentials = Credentials::open(&arguments.credentials)?;
-    let client =
-        ClientConfig { call_timeout: Duration::from_secs(arguments.timeout_s), credentials, ..ClientConfig::default() };
-    let remote = RemoteConfig { batch_texts: arguments.batch_texts, client, ..RemoteConfig::default() };
-    let mut source = RemoteSource::connect(&arguments.encoder, remote)?;
+    // Declared first, so that it outlives its client.
+    let own = arguments.model.start()?;
+    let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
+    let timeout = Duration::from_secs(arguments.timeout_s);
+    let mut source = connect(&urls, arguments.batch_texts, timeout, &arguments.credentials)?;
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     let mut out = io::stdout().lock();
     if arguments.dry_run {
-        let Estimate { documents, sampled, text_bytes, embedding, truncated, disk_bytes, memory_bytes } =
+        let Estimate { documents, sampled, text_bytes, tokens, embedding, truncated, disk_bytes, memory_bytes } =
             estimate(&config, &mut source, control)?;
         let seconds = embedding.as_secs_f64();
         if arguments.json {
             let record = json!({
-                "dry_run": true, "documents": documents, "sampled": sampled, "text_bytes": text_bytes, "embedding_s": seconds,
+                "dry_run": true, "documents": documents, "sampled": sampled, "text_bytes": text_bytes, "tokens": tokens,
+                "embedding_s": seconds,
                 "truncated": truncated, "disk_bytes": disk_bytes, "memory_bytes": memory_bytes,
             });
             writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
         } else {
             writeln!(
                 out,
-                "dry run: {documents} documents of about {} of text; embedding them takes about {seconds:.0} s, by {sampled} of them; about \
+                "dry run: {documents} documents of about {} of text{}; embedding them takes about {seconds:.0} s, by {sampled} of them; about \
                  {} of disk next to the index as it is, at most {} of memory{}",
                 Bytes(text_bytes),
+                tokens.map_or_else(String::new, |tokens| format!(" and {tokens} tokens")),
                 Bytes(disk_bytes),
                 Bytes(memory_bytes),
                 truncated

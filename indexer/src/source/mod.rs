@@ -65,6 +65,11 @@ pub trait VectorSource {
         None
     }
 
+    /// Tokens of all texts so far, after truncation, where the source knows.
+    fn tokens(&self) -> Option<u64> {
+        None
+    }
+
     /// The next document with its vector, in the corpus's order; reads ahead in `corpus` as it needs. Nothing at the
     /// end of both. Returns [`Error::Cancelled`] soon after it is cancelled.
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error>;
@@ -88,6 +93,10 @@ impl VectorSource for Box<dyn VectorSource> {
 
     fn truncated(&self) -> Option<u64> {
         (**self).truncated()
+    }
+
+    fn tokens(&self) -> Option<u64> {
+        (**self).tokens()
     }
 
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {

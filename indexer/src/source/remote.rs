@@ -118,11 +118,6 @@ impl RemoteSource {
         Ok(Self { clients, config, model, next_id: 0, truncated: 0, tokens: 0, carried: None, pending, ready, runtime })
     }
 
-    /// Tokens of all texts so far, after truncation.
-    pub fn tokens(&self) -> u64 {
-        self.tokens
-    }
-
     /// Sends batches until the window is full or the corpus at its end.
     fn fill(&mut self, corpus: &mut Documents<'_>) -> Result<(), Error> {
         while self.pending.len() < self.config.in_flight.max(1) * self.clients.len() {
@@ -289,6 +284,10 @@ impl VectorSource for RemoteSource {
 
     fn truncated(&self) -> Option<u64> {
         Some(self.truncated)
+    }
+
+    fn tokens(&self) -> Option<u64> {
+        Some(self.tokens)
     }
 
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {

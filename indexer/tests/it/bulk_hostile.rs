@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::bulk::{Job, model_of, some};
 use crate::command_line::{dyad_indexer, text};
+use crate::encoder::own_encoder;
 use crate::fixture::documents;
 use crate::life::{APPEND, check};
 
@@ -203,18 +204,10 @@ fn parquet_files_with_vectors_are_inputs() {
 fn a_step_starts_an_encoder_of_its_own() {
     let all = some(0..30);
     let job = Job::new(&[("a.jsonl", &all)]);
-    // A program that says where the service of this test listens, and lives as long as its input.
-    let (program, log) = (job.fixture.path("encoder.sh"), job.fixture.path("log"));
-    let address = job.service.url.trim_start_matches("http://");
-    let (shown, script) = (
-        log.display(),
-        format!("#!/bin/sh\necho \"$@\" >>LOG\necho listening on {address}\ncat >/dev/null\necho ended >>LOG\n"),
-    );
-    fs_err::write(&program, script.replace("LOG", &shown.to_string())).unwrap();
-    fs_err::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (program, log) = own_encoder(&job.fixture, &job.service);
     let (input, scratch) =
         (format!("{}/*", job.fixture.path("input").display()), job.fixture.path("scratch").display().to_string());
-    let (url, index, program) = (job.url("job"), job.url("index"), program.display().to_string());
+    let (url, index) = (job.url("job"), job.url("index"));
     let own =
         ["--model", "m", "--device", "cuda:1", "--dtype", "bf16", "--encoder-program", &program, "--scratch", &scratch];
     let run = |step: &[&str]| {

@@ -1,11 +1,13 @@
 //! Builds that embed through an encoder service, which answers out of order, is full, changes, or dies.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dyad_command::Cancellation;
+use dyad_corpus::embeddings::{Header, ModelRecord};
 use dyad_index::verify::verify_current as verify;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::{RemoteConfig, RemoteSource};
@@ -20,7 +22,8 @@ use tokio_stream::Stream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::fixture::{DIM, Fixture, is_truncated, row_of};
+use crate::command_line::{dyad_indexer, text};
+use crate::fixture::{DIM, Fixture, documents, header, is_truncated, row_of};
 
 /// What the service does with call number `n` (from 0).
 #[derive(Clone, Copy)]
@@ -119,6 +122,18 @@ impl Drop for Running {
 /// A service that embeds by [`row_of`].
 pub(crate) fn encoder_service() -> Running {
     start(Mood::Well)
+}
+
+/// A program that says where this service listens, as `dyad-encoder serve` does, and lives as long as its input; with a log of its arguments and its end.
+pub(crate) fn own_encoder(fixture: &Fixture, service: &Running) -> (String, PathBuf) {
+    let (program, log) = (fixture.path("encoder.sh"), fixture.path("log"));
+    let (address, shown) = (service.url.trim_start_matches("http://"), log.display());
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >>{shown}\necho listening on {address}\ncat >/dev/null\necho ended >>{shown}\n"
+    );
+    fs_err::write(&program, script).unwrap();
+    fs_err::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    (program.display().to_string(), log)
 }
 
 fn start(mood: Mood) -> Running {
@@ -240,4 +255,48 @@ fn batches_are_limited_by_name() {
     let config = RemoteConfig { batch_texts: 5_000, ..RemoteConfig::default() };
     let error = RemoteSource::connect("http://127.0.0.1:9", config).unwrap_err().to_string();
     assert_eq!(error, "`batch-texts` must be between 1 and 1024: 5000");
+}
+
+/// `--model` in place of `--encoder`: the command starts a service and ends it.
+#[test]
+fn commands_start_an_encoder_of_their_own() {
+    let (fixture, service) = (Fixture::new(20), encoder_service());
+    let other = Header { model: ModelRecord { fingerprint: "before".to_owned(), ..header().model }, ..header() };
+    fixture.write_embeddings("before", other, &documents(20));
+    let (program, log) = own_encoder(&fixture, &service);
+    let run = |command: &str, more: &[&str]| {
+        let own = ["--model", "m", "--encoder-program", &program, "--threads", "1"];
+        let index = fixture.index().display().to_string();
+        let output = dyad_indexer().args([command, "--index", &index]).args(own).args(more).output().unwrap();
+        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let corpus = fixture.path("corpus.jsonl").display().to_string();
+    assert!(run("build", &["--corpus", &corpus]).contains("20 documents"));
+    fixture.write_corpus(&documents(23)[20..]);
+    assert!(run("append", &["--corpus", &corpus]).contains("23"));
+    // An index of another model, by `--embeddings`; then by the model again, for which a sample says what it takes.
+    fixture.write_corpus(&documents(20));
+    fs_err::remove_dir_all(fixture.index()).unwrap();
+    let index = fixture.index().display().to_string();
+    let before = fixture.path("before").display().to_string();
+    let built = dyad_indexer()
+        .args(["build", "--index", &index, "--corpus", &corpus, "--embeddings", &before])
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let planned = run("reembed", &["--dry-run"]);
+    assert!(planned.contains("dry run: 20 documents") && planned.contains(" tokens; embedding"), "{planned}");
+    assert!(run("reembed", &[]).contains("re-embedded 20 documents by `hash` (fingerprint f00d)"));
+    assert_eq!(verify(&fixture.index()).unwrap().problems, [""; 0]);
+    let log = fs_err::read_to_string(log).unwrap();
+    assert_eq!(log.matches("serve --model m --listen 127.0.0.1:0 --while-input\n").count(), 4, "{log}");
+    // Either, and one of them.
+    let refused = |more: &[&str]| {
+        let output = dyad_indexer().args(["reembed", "--index", &index]).args(more).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    assert!(refused(&[]).contains("--encoder"));
+    assert!(refused(&["--model", "m", "--encoder", &service.url]).contains("cannot be used with"));
 }

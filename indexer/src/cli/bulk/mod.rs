@@ -3,10 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `plan.rs` | `bulk plan` |
-//! | `model.rs` | an encoder service of a step's own |
 //! | `scratch.rs` | the directory for files in use |
 
-mod model;
 mod plan;
 mod scratch;
 
@@ -24,11 +22,11 @@ use dyad_indexer::source::RemoteSource;
 use dyad_proto::client::CredentialOptions;
 use serde_json::json;
 
-use self::model::{ModelArguments, OwnEncoder};
 use self::scratch::Scratch;
 use super::bar::Bar;
 use super::change::age;
 use super::documents::{connect, threads};
+use super::model::{ModelArguments, OwnEncoder};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

@@ -13,7 +13,7 @@ use dyad_proto::client::{ClientConfig, CredentialOptions};
 
 use super::super::documents::{Compared, Long, connect};
 use super::super::graph::GraphArguments;
-use super::model::ModelArguments;
+use super::super::model::ModelArguments;
 use super::scratch::Scratch;
 
 #[derive(Debug, clap::Args)]

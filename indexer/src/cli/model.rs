@@ -1,4 +1,4 @@
-//! An encoder service that a step starts for itself, and that ends with it, however it ends.
+//! An encoder service that a command starts for itself, and that ends with it, however it ends.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
