@@ -21,6 +21,12 @@ impl EmbedJob {
     pub fn run(&self, encoder: &Model, cancel: &Cancellation) -> Result<Outcome, JobError> {
         self.check_corpus()?;
         let mut writer = EmbeddingsWriter::open(&self.out, self.header(encoder))?;
+        if self.refuse_long
+            && let Some(first) = writer.finished_parts().iter().position(|part| part.truncated.is_none())
+        {
+            // Of an earlier release, which did not note what is truncated: looked at again.
+            writer.set_aside(first)?;
+        }
         let was_complete = writer.is_complete();
         let Resumed { reader, documents: kept, parts_dropped, earlier } = match resume(self, &mut writer, cancel) {
             Ok(resumed) => resumed,

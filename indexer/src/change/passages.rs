@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use dyad_corpus::Document;
 use dyad_index::snapshot::Shard;
 use dyad_index::{Snapshot, manifest};
+use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -47,19 +49,52 @@ impl Lengths {
         self.0.keys().map(String::as_str)
     }
 
-    /// Live passages, by shard and node, after the last one that their documents have now, and where `source` says so the documents as they
-    /// were before they were split.
-    pub(super) fn replaced(&self, base: &Snapshot, source: Passages) -> Result<Vec<(usize, u32)>, Error> {
-        let mut found = Vec::new();
-        for (document, length) in &self.0 {
+    /// Live passages, by shard and node, after the last one that their documents have now, and documents that were whole and are passages now.
+    pub(super) fn replaced(&self, base: &Snapshot) -> Result<Vec<(usize, u32)>, Error> {
+        let of = |(document, length): (&String, &u64)| -> Result<Vec<(usize, u32)>, Error> {
             let passages = base.passages(document, *length)?;
-            found.extend(passages.into_iter().map(|(shard, node, _)| (shard, node)));
-            if source == Passages::Source && *length > 0 {
+            let mut found: Vec<_> = passages.into_iter().map(|(shard, node, _)| (shard, node)).collect();
+            if *length > 0 {
                 found.extend(base.find(document)?);
             }
-        }
-        Ok(found)
+            Ok(found)
+        };
+        let found: Result<Vec<Vec<_>>, Error> = self.0.par_iter().map(of).collect();
+        Ok(found?.concat())
     }
+}
+
+/// How an index holds a document of a batch.
+pub(super) enum Stored {
+    /// With the same key.
+    AsIs((usize, u32)),
+    /// As passages: where they are, and their numbers.
+    Passages(Vec<(usize, u32, u64)>),
+    /// As a whole document, of which this is a passage.
+    Whole,
+}
+
+impl Stored {
+    /// Nothing where it is new.
+    pub(super) fn of(base: &Snapshot, passages: Passages, document: &Document) -> Result<Option<Self>, Error> {
+        let found = base.find(&document.key)?;
+        if passages == Passages::Batch {
+            let of = passage(&document.key, document.metadata.as_ref());
+            return Ok(match (found, of) {
+                (Some(place), _) => Some(Self::AsIs(place)),
+                (None, Some((of, _))) => base.find(of)?.map(|_| Self::Whole),
+                (None, None) => None,
+            });
+        }
+        let passages = base.passages(&document.key, 0)?;
+        Ok(if passages.is_empty() { found.map(Self::AsIs) } else { Some(Self::Passages(passages)) })
+    }
+}
+
+/// Whether the document in this place is a passage, as its key says.
+pub(super) fn is_passage(base: &Snapshot, key: &str, (shard, node): (usize, u32)) -> Result<bool, Error> {
+    let Some((of, number)) = numbered(key) else { return Ok(false) };
+    Ok(base.passages(of, number)?.contains(&(shard, node, number)))
 }
 
 /// Document and number of a passage's key.

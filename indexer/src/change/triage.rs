@@ -1,12 +1,12 @@
 //! Which documents of a batch are new, need another vector, can keep theirs, or are in the index as they are.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use dyad_corpus::{Document, Located};
 use dyad_index::Snapshot;
 
 use super::metadata::{Changed, NewMetadata, text_hash};
-use super::passages::{Lengths, Passages, passage};
+use super::passages::{Lengths, Passages, Stored, is_passage, passage};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::{Spool, metadata_json};
@@ -59,10 +59,12 @@ pub(super) struct Triage<'a, 'd> {
     pub(super) changed: &'a mut Changed,
     /// What makes passages of documents.
     pub(super) passages: Passages,
+    /// Longest input of the source's model, in tokens.
+    pub(super) max_tokens: usize,
     /// How many passages documents have.
     pub(super) lengths: &'a mut Lengths,
-    /// Keys of documents that could be those of passages.
-    pub(super) alike: BTreeSet<String>,
+    /// Keys of documents that could be those of passages, and whether the source has got them.
+    pub(super) alike: BTreeMap<String, bool>,
     /// Passages of the source, without one for each document.
     pub(super) more: u64,
     /// Documents that the index holds as they are.
@@ -98,38 +100,38 @@ impl Triage<'_, '_> {
         if self.all && !matches!(self.decide(document)?, Decision::Embed) {
             return Ok(());
         }
-        if self.passages == Passages::Source {
-            match passage(&document.key, document.metadata.as_ref()) {
-                Some((of, number)) if !self.alike.contains(&document.key) => {
-                    self.refuse_taken(&document.key)?;
-                    self.lengths.add_passage(of, number);
-                    self.more += u64::from(number > 0);
-                }
-                _ => self.lengths.add_whole(&document.key),
-            }
-        }
+        self.note_length(document)?;
         self.spool.add(document, row)
     }
 
-    /// Refuses the key of a passage that is the key of a document in the index.
-    fn refuse_taken(&self, key: &str) -> Result<(), Error> {
-        let Some((shard, node)) = self.base.find(key)? else { return Ok(()) };
-        let metadata = serde_json::from_str(&self.base.document(shard, node)?.metadata_json).ok();
-        match passage(key, metadata.as_ref()) {
-            Some(_) => Ok(()),
-            None => Err(Error::PassageKey(key.to_owned())),
+    /// Notes of how many passages a document is now.
+    fn note_length(&mut self, document: &Document) -> Result<(), Error> {
+        let key = &document.key;
+        match self.passages {
+            // All of the batch were noted when they were read.
+            Passages::Batch => {}
+            Passages::None if self.base.passages(key, 0)?.is_empty() => {}
+            Passages::None => self.lengths.add_whole(key),
+            Passages::Source => match (passage(key, document.metadata.as_ref()), self.alike.get(key)) {
+                (Some((of, number)), None) => {
+                    if let Some(place) = self.base.find(key)?
+                        && !is_passage(self.base, key, place)?
+                    {
+                        return Err(Error::PassageKey(key.clone()));
+                    }
+                    self.lengths.add_passage(of, number);
+                    self.more += u64::from(number > 0);
+                }
+                // The batch has it as well.
+                (Some(_), Some(false)) => return Err(Error::PassageKey(key.clone())),
+                _ => self.lengths.add_whole(key),
+            },
         }
+        Ok(())
     }
 
     fn decide(&mut self, document: &Document) -> Result<Decision, Error> {
-        let mut passages = Vec::new();
-        let found = self.base.find(&document.key)?;
-        if self.passages == Passages::Source && found.is_none() {
-            passages = self.base.passages(&document.key, 0)?;
-        }
-        if found.is_none() && passages.is_empty() {
-            return Ok(Decision::Embed);
-        }
+        let Some(stored) = Stored::of(self.base, self.passages, document)? else { return Ok(Decision::Embed) };
         match self.operation {
             Operation::Append { skip_existing: true } => {
                 self.unchanged += 1;
@@ -145,11 +147,19 @@ impl Triage<'_, '_> {
             // Its vector may be another one.
             return Ok(Decision::Embed);
         }
-        let Some((shard, node)) = found else {
-            let same = self.is_stored_as(document, passages)?;
-            self.unchanged += u64::from(same);
-            return Ok(if same { Decision::Skip } else { Decision::Embed });
+        let (shard, node) = match stored {
+            Stored::AsIs(place) => place,
+            Stored::Passages(passages) if self.passages == Passages::Source => {
+                let same = self.base.find(&document.key)?.is_none() && self.is_stored_as(document, passages)?;
+                self.unchanged += u64::from(same);
+                return Ok(if same { Decision::Skip } else { Decision::Embed });
+            }
+            Stored::Passages(_) | Stored::Whole => return Ok(Decision::Embed),
         };
+        let claims = passage(&document.key, document.metadata.as_ref()).is_some();
+        if self.passages == Passages::Source && !claims && is_passage(self.base, &document.key, (shard, node))? {
+            return Err(Error::PassageKey(document.key.clone()));
+        }
         let stored = self.base.document(shard, node)?;
         if (&stored.title, &stored.text) != (&document.title, &document.text) {
             return Ok(Decision::Embed);
@@ -167,8 +177,9 @@ impl Triage<'_, '_> {
         passages.sort_unstable_by_key(|(.., number)| *number);
         let stored = passages.iter().map(|(shard, node, _)| self.base.document(*shard, *node));
         let stored: Vec<_> = stored.collect::<Result<_, _>>()?;
-        for (_, passages) in ever_shorter(self.base.manifest().model.max_tokens, document) {
-            let passages = passages?;
+        for (_, passages) in ever_shorter(self.max_tokens, document) {
+            // One that cannot be split is whole now, or is refused when its length is known.
+            let Ok(passages) = passages else { return Ok(false) };
             if passages.len() > stored.len() {
                 break;
             }
@@ -192,15 +203,17 @@ impl Triage<'_, '_> {
             let Some(document) = self.documents.next().transpose()? else { return Ok(None) };
             match self.passages {
                 Passages::Batch if self.operation == Operation::Upsert => self.lengths.add(&document.value.key),
-                Passages::Source if passage(&document.value.key, document.value.metadata.as_ref()).is_some() => {
-                    self.alike.insert(document.value.key.clone());
-                }
                 _ => {}
             }
             if self.all {
                 return Ok(Some(document));
             }
-            match self.decide(&document.value)? {
+            let decision = self.decide(&document.value)?;
+            let claims = passage(&document.value.key, document.value.metadata.as_ref()).is_some();
+            if self.passages == Passages::Source && claims {
+                self.alike.insert(document.value.key.clone(), matches!(decision, Decision::Embed));
+            }
+            match decision {
                 Decision::Embed => return Ok(Some(document)),
                 Decision::Skip => {}
                 Decision::NewMetadata(new) => drop(self.changed.insert(document.value.key, new)),

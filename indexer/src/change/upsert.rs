@@ -1,6 +1,6 @@
 //! `append` and `upsert`: documents in, one new shard out, published with the deletion of what it replaces.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyad_files::space::{FreeSpace, check_space};
@@ -12,7 +12,7 @@ use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, GroundTruth, QuerySource, Snaps
 
 use super::deletions::{add, locate, without};
 use super::metadata::{self, Changed};
-use super::passages::{Lengths, Passages};
+use super::passages::{Lengths, Passages, Stored};
 use super::staged::Staged;
 use super::triage::{Existing, Operation, Triage};
 use super::{Outcome, commit};
@@ -129,7 +129,7 @@ pub fn upsert(
     }
     let refuse = matches!(config.operation, Operation::Append { .. });
     let prepare = |base: &Snapshot| {
-        let replaced = lengths.replaced(base, config.passages)?;
+        let replaced = lengths.replaced(base)?;
         if keys.is_empty() && changed.is_empty() && replaced.is_empty() {
             return Ok(None);
         }
@@ -157,6 +157,9 @@ pub fn upsert(
     };
     let mut outcome = commit(&config.index, config.dry_run, base, prepare)?;
     if config.dry_run {
+        if config.passages == Passages::Source {
+            control.progress.note("each document counts as one: which ones are split is known once they are embedded");
+        }
         outcome.documents_after += change.indexed - change.reused;
     }
     Ok(Outcome { change, ..outcome })
@@ -216,11 +219,7 @@ fn pass(
         control.progress.begin("read", Unit::Bytes, batch.file_bytes());
         staged = Staged::read(workspace, batch, |document| {
             control.check()?;
-            let split = config.passages == Passages::Source;
-            let is_there = || -> Result<bool, Error> {
-                Ok(base.find(&document.key)?.is_some() || (split && !base.passages(&document.key, 0)?.is_empty()))
-            };
-            if refused && is_there()? {
+            if refused && Stored::of(base, config.passages, document)?.is_some() {
                 existing.add(&document.key);
             }
             Ok(())
@@ -243,7 +242,8 @@ fn pass(
         changed,
         passages: config.passages,
         lengths,
-        alike: BTreeSet::new(),
+        max_tokens: source.model().max_tokens,
+        alike: BTreeMap::new(),
         more: 0,
         unchanged: 0,
         existing: Existing::default(),
@@ -256,7 +256,7 @@ fn pass(
         // A dry run asks for no vectors.
         let next = if config.dry_run && !all {
             let document = triage.next().transpose()?;
-            document.map(|document| triage.spool.add(&document.value, &[])).transpose()?.map(|()| None)
+            document.map(|document| triage.place(&document.value, &[])).transpose()?.map(|()| None)
         } else {
             source.pull(&mut triage, control.cancel)?.map(Some)
         };

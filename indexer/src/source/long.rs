@@ -83,9 +83,9 @@ pub(crate) fn ever_shorter(
 ) -> impl Iterator<Item = (usize, Result<Vec<Document>, Error>)> {
     let half = |words: &usize| Some(words / 2).filter(|words| *words > 0);
     std::iter::successors(Some((max_tokens / 2).max(1)), half).map(|words| {
-        let problem = |problem| dyad_corpus::Error::Line { path: "--on-long split".into(), line: 0, problem };
         let passages = Split { words, overlap: 0 }.passages(document);
-        (words, passages.map_err(|found| problem(found).into()))
+        let path = || format!("--on-long split, document {}", document.key).into();
+        (words, passages.map_err(|problem| dyad_corpus::Error::Line { path: path(), line: 0, problem }.into()))
     })
 }
 

@@ -90,8 +90,12 @@ fn a_source_that_does_not_say_is_refused() {
 
 /// Changes an index by documents of which long ones are split.
 fn change(fixture: &Fixture, operation: Operation, all: &[Document]) -> Result<Outcome, Error> {
+    change_or_say(fixture, operation, all, false)
+}
+
+fn change_or_say(fixture: &Fixture, operation: Operation, all: &[Document], dry_run: bool) -> Result<Outcome, Error> {
     fixture.write_corpus(all);
-    let config = UpsertConfig { passages: Passages::Source, ..fixture.upsert_config(operation) };
+    let config = UpsertConfig { passages: Passages::Source, dry_run, ..fixture.upsert_config(operation) };
     let passages = Some(Words(HashSource::default()));
     let mut source = LongTexts::new(Words(HashSource::default()), OnLong::Split, passages);
     fixture.upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent())
@@ -138,6 +142,8 @@ fn documents_that_are_split_are_replaced_whole() {
     // Long and whole again, whole and long, shorter.
     all = vec![document("a", 10, "one"), document("b", 100, "two"), document("c", 100, "three")];
     let before = live(&fixture).len() as u64;
+    let dry = change_or_say(&fixture, Operation::Upsert, &all, true).unwrap();
+    assert_eq!((dry.change.deleted, dry.documents_before, dry.documents_after), (before, before, 3));
     let (read, indexed, unchanged, deleted) = upsert(&all);
     assert_eq!((read, indexed, unchanged, deleted), (1 + 4 + 4, 9, 0, before));
     assert_eq!(live(&fixture), rebuilt(&all));
@@ -186,4 +192,24 @@ fn documents_that_are_there_as_passages_are_not_appended() {
     assert_eq!((outcome.change.indexed, outcome.change.deleted), (1, 1));
     let keys: Vec<String> = live(&fixture).into_keys().filter(|key| key.starts_with('a')).collect();
     assert_eq!(keys, ["a#0", "a#1", "a#2", "a#3"]);
+    // One that does not say so would take a passage away.
+    let refused = change(&fixture, Operation::Upsert, &[document("a#2", 10, "other")]).unwrap_err();
+    assert!(matches!(&refused, Error::PassageKey(key) if key == "a#2"), "{refused}");
+    // A passage is one whatever its metadata have become.
+    let metadata = serde_json::json!({ "lang": "en" }).as_object().cloned();
+    fixture.update_metadata(&[Document { metadata, ..document("a#3", 10, "other") }]).unwrap();
+    let longer = document("a", 120, "four");
+    let outcome = change(&fixture, Operation::Upsert, std::slice::from_ref(&longer)).unwrap();
+    assert_eq!((outcome.change.indexed, outcome.change.deleted), (4, 4));
+    let stored = live(&fixture);
+    assert_eq!((0..4).map(|number| stored[&format!("a#{number}")].as_str()).collect::<Vec<_>>().join(" "), longer.text);
+    // Whole, by a change that splits nothing; with a field that passages have of their own.
+    let mut whole = document("a", 10, "five");
+    whole.metadata = serde_json::json!({ "passage": 7 }).as_object().cloned();
+    assert_eq!(change(&fixture, Operation::Upsert, std::slice::from_ref(&whole)).unwrap().change.deleted, 4);
+    change(&fixture, Operation::Upsert, &[longer]).unwrap();
+    let outcome = fixture.upsert(Operation::Upsert, &[whole]).unwrap();
+    assert_eq!((outcome.change.indexed, outcome.change.deleted), (1, 4));
+    let keys: Vec<String> = live(&fixture).into_keys().filter(|key| key.starts_with('a')).collect();
+    assert_eq!(keys, ["a"]);
 }

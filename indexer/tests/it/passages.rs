@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use dyad_corpus::{Document, ReadOptions, Split};
 use dyad_index::Snapshot;
+use dyad_indexer::Error;
 use dyad_indexer::change::{Operation, Passages, UpsertConfig, delete, passages_of, purge, upsert};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
@@ -87,16 +88,45 @@ fn a_document_that_has_become_shorter_loses_its_last_passages() {
     assert!(refused.contains("key `c#0` was already used"), "{refused}");
 }
 
+/// From whole to passages and back, whatever makes them.
+#[test]
+fn a_document_is_whole_or_it_is_passages() {
+    let fixture = built(&[("a", 9), ("b", 4)]);
+    let whole = |key: &str| Document { key: key.to_owned(), text: "alone".to_owned(), ..Document::default() };
+    let outcome = fixture.upsert(Operation::Upsert, &[whole("a"), whole("c")]).unwrap();
+    assert_eq!((outcome.change.indexed, outcome.change.deleted), (2, 5));
+    assert_eq!(keys(&fixture), &expected(&[("b", 4)]) | &BTreeSet::from(["a".to_owned(), "c".to_owned()]));
+    let append = |lengths: &[(&str, usize)], skip_existing: bool| {
+        fixture.write_corpus(&documents(lengths));
+        let operation = Operation::Append { skip_existing };
+        let config = UpsertConfig { passages: Passages::Batch, ..fixture.upsert_config(operation) };
+        upsert(
+            &config,
+            corpus(&fixture).open(false).unwrap().as_mut(),
+            &mut HashSource::default(),
+            JobControl::silent(),
+        )
+    };
+    let refused = append(&[("c", 4), ("d", 4)], false).unwrap_err();
+    assert!(matches!(&refused, Error::KeysExist { total: 2, first } if first == &["c#0", "c#1"]), "{refused}");
+    let outcome = append(&[("c", 4), ("d", 4)], true).unwrap();
+    assert_eq!((outcome.change.indexed, outcome.change.unchanged), (2, 2));
+    let outcome = replace(&fixture, &[("a", 3), ("c", 4)], false);
+    assert_eq!((outcome.change.indexed, outcome.change.deleted), (4, 2));
+    assert_eq!(keys(&fixture), expected(&[("a", 3), ("b", 4), ("c", 4), ("d", 4)]));
+}
+
 #[test]
 fn documents_are_deleted_and_purged_with_all_of_their_passages() {
     let fixture = built(&[("a", 24), ("b", 4), ("a#1", 2), ("c", 3)]);
     let index = fixture.index();
-    // A document of its own, whose key only looks like that of a passage; and one that was there before it was split.
+    // A document of its own, whose key only looks like that of a passage.
     let alone = |key: &str| Document { key: key.to_owned(), text: "alone".to_owned(), ..Document::default() };
-    fixture.upsert(Operation::Append { skip_existing: false }, &[alone("a#99"), alone("b")]).unwrap();
+    fixture.upsert(Operation::Append { skip_existing: false }, &[alone("a#99")]).unwrap();
+    let refused = fixture.upsert(Operation::Append { skip_existing: false }, &[alone("b")]).unwrap_err();
+    assert!(matches!(&refused, Error::KeysExist { first, .. } if first == &["b"]), "{refused}");
     let named_b = passages_of(&index, &["b".to_owned()], false).unwrap();
-    assert_eq!(named_b, ["b", "b#0", "b#1"]);
-    delete(&index, &["b".to_owned()], false, JobControl::silent()).unwrap();
+    assert_eq!(named_b, ["b#0", "b#1"]);
     let named = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<String>>();
     let passages = passages_of(&index, &named(&["a", "none"]), false).unwrap();
     assert_eq!(
