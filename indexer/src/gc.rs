@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use dyad_files::space::bytes_below;
 use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, Manifest, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
 use fail::fail_point;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::job::{Workspace, kept_shards_in, remove_kept};
+use crate::job::{Workspace, kept_shards_in, remove_kept_shard};
 use crate::source::left_in;
 
 /// What was removed, or would be.
@@ -32,7 +33,10 @@ pub struct Collected {
 /// Removes all generations but the current one, the newest `keep`, and those published within `older_than`; then what no
 /// generation names, and what killed jobs have left.
 pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Result<Collected, Error> {
-    manifest::current(index)?;
+    if let Err(error) = manifest::current(index) {
+        let is_begun = matches!(error, dyad_index::Error::NoIndex { .. }) && index.is_dir();
+        return if is_begun { remove_kept_of(index, dry_run, error) } else { Err(error.into()) };
+    }
     let present = manifest::generations(index)?;
     let oldest_kept = present.len().saturating_sub(keep);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -67,23 +71,38 @@ pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> R
     collected.kept.sort_unstable();
     collected.bytes = unnamed_bytes(index, &manifests)?;
     drop(lock);
-    for (kept, _locks) in left_in(index)? {
-        collected.bytes += bytes_below(&kept)?;
-        if !dry_run {
-            fs_err::remove_dir_all(kept)?;
-        }
-    }
-    for (kept, lock) in kept_shards_in(index)? {
-        collected.bytes += bytes_below(&kept)?;
-        if !dry_run {
-            remove_kept(index, &kept, &lock)?;
-        }
-    }
+    collected.bytes += remove_kept(index, dry_run)?;
     if !dry_run {
         // Removes what no manifest names, and what killed jobs have left.
         drop(Workspace::create(index)?);
     }
     Ok(collected)
+}
+
+/// Of an index that has no generation yet: what its builds have left, or the error where they have left nothing.
+fn remove_kept_of(index: &Path, dry_run: bool, error: dyad_index::Error) -> Result<Collected, Error> {
+    match remove_kept(index, dry_run)? {
+        0 => Err(error.into()),
+        bytes => Ok(Collected { bytes, ..Collected::default() }),
+    }
+}
+
+/// Removes vectors and shards that ended jobs have kept, and returns their bytes.
+fn remove_kept(index: &Path, dry_run: bool) -> Result<u64, Error> {
+    let mut bytes = 0;
+    for (kept, _locks) in left_in(index)? {
+        bytes += bytes_below(&kept)?;
+        if !dry_run {
+            fs_err::remove_dir_all(kept)?;
+        }
+    }
+    for (kept, lock) in kept_shards_in(index)? {
+        bytes += bytes_below(&kept)?;
+        if !dry_run {
+            remove_kept_shard(index, &kept, &lock)?;
+        }
+    }
+    Ok(bytes)
 }
 
 fn remove_one(index: &Path, generation: u64, lock: &WriteLock) -> Result<bool, Error> {
@@ -111,18 +130,6 @@ pub(crate) fn unnamed_bytes(index: &Path, manifests: &[Manifest]) -> Result<u64,
                 bytes += bytes_below(&entry.path())?;
             }
         }
-    }
-    Ok(bytes)
-}
-
-fn bytes_below(path: &Path) -> Result<u64, Error> {
-    let found = fs_err::symlink_metadata(path)?;
-    if !found.is_dir() {
-        return Ok(found.len());
-    }
-    let mut bytes = 0;
-    for entry in fs_err::read_dir(path)? {
-        bytes += bytes_below(&entry?.path())?;
     }
     Ok(bytes)
 }

@@ -103,11 +103,17 @@ impl Plan {
     /// Peak of disk in bytes, about: f32 vectors of all shards are spooled, then the shards are written one by one and their
     /// vectors removed. A text index takes about as much as the texts.
     pub fn disk_bytes(&self, documents: u64) -> u64 {
+        self.disk_bytes_after(documents, 0)
+    }
+
+    /// The same where shards of that many bytes are there already: their documents are read again all the same.
+    pub fn disk_bytes_after(&self, documents: u64, kept: u64) -> u64 {
         let largest = self.shard_documents(documents);
         let rows = |documents: u64| documents.saturating_mul(self.dim as u64 * 4);
         let first = rows(documents).saturating_add(self.index_bytes(largest));
         let last = self.index_bytes(documents).saturating_add(rows(largest));
-        first.max(last).saturating_add(self.text_bytes.unwrap_or(0))
+        let texts = self.text_bytes.unwrap_or(0);
+        first.max(last).saturating_add(texts).saturating_sub(kept).max(rows(documents).saturating_add(texts))
     }
 
     /// Within `memory` bytes: terms are written to the disk, and there are as few more shards as it takes, up to `most_shards`; an error with what is needed

@@ -144,7 +144,7 @@ fn move_and_point(
     lock: &WriteLock,
     draft: Draft<'_>,
     generation: u64,
-    moved: &mut Vec<PathBuf>,
+    moved: &mut Vec<Moved>,
 ) -> Result<Manifest, Error> {
     let (shards_dir, deletions_dir) = (index.join(SHARDS_DIR), index.join(DELETIONS_DIR));
     let metadata_dir = index.join(METADATA_DIR);
@@ -163,7 +163,7 @@ fn move_and_point(
             fs_err::create_dir_all(&deletions_dir)?;
             let name = format!("{}.dyad", change_name(generation, &entry.id));
             let (path, bytes) = (deletions_dir.join(&name), deletions.to_bytes()?);
-            moved.push(path.clone());
+            moved.push(Moved { from: None, to: path.clone() });
             write_atomic(&path, &bytes)?;
             let file = FileEntry { path: name, bytes: bytes.len() as u64, crc32c: crc32c(&bytes) };
             entry.deleted = Some(DeletedEntry { documents: deletions.len() as u64, file });
@@ -196,20 +196,32 @@ fn move_and_point(
     Ok(manifest)
 }
 
-fn move_into(from: &Path, dir: &Path, name: &str, moved: &mut Vec<PathBuf>) -> Result<(), Error> {
+/// What a publish has put into its place.
+struct Moved {
+    /// Where it was, of a directory.
+    from: Option<PathBuf>,
+    to: PathBuf,
+}
+
+fn move_into(from: &Path, dir: &Path, name: &str, moved: &mut Vec<Moved>) -> Result<(), Error> {
     fail_point!("directory-move");
     let to = dir.join(name);
     fs_err::rename(from, &to)?;
-    moved.push(to);
+    moved.push(Moved { from: Some(from.to_owned()), to });
     Ok(())
 }
 
-/// The manifest goes first: a manifest without its shards would be worse than shards without a manifest.
-fn take_back(index: &Path, generation: u64, moved: &[PathBuf], lock: &WriteLock) {
+/// The manifest goes first: a manifest without its shards would be worse than shards without a manifest. Directories go back to where they were,
+/// for a repetition of the job.
+fn take_back(index: &Path, generation: u64, moved: &[Moved], lock: &WriteLock) {
     let manifest = index.join(format!("manifest-{generation:06}.json"));
     let removed = if manifest.exists() { fs_err::remove_file(manifest) } else { Ok(()) };
     let removed = removed.map_err(dyad_index::Error::from).and_then(|()| manifest::settle(index, lock));
-    let removed = removed.and_then(|()| moved.iter().try_for_each(|path| Ok(remove(path)?)));
+    let back = |Moved { from, to }: &Moved| match from {
+        Some(from) => fs_err::rename(to, from).or_else(|_| remove(to)),
+        None => remove(to),
+    };
+    let removed = removed.and_then(|()| moved.iter().try_for_each(|one| Ok(back(one)?)));
     if let Err(error) = removed {
         tracing::warn!("{error}; the next build will remove it");
     }

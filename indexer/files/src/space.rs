@@ -39,6 +39,15 @@ pub fn free_space(path: &Path) -> io::Result<u64> {
     Ok(if disk.f_blocks == 0 { u64::MAX } else { disk.f_bavail.saturating_mul(disk.f_frsize) })
 }
 
+/// Bytes of a file, or of all files below a directory.
+pub fn bytes_below(path: &Path) -> io::Result<u64> {
+    let found = fs_err::symlink_metadata(path)?;
+    if !found.is_dir() {
+        return Ok(found.len());
+    }
+    fs_err::read_dir(path)?.map(|entry| bytes_below(&entry?.path())).sum()
+}
+
 /// Skips the check.
 pub fn boundless(_: &Path) -> io::Result<u64> {
     Ok(u64::MAX)

@@ -119,10 +119,10 @@ pub fn reembed(
     };
     let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))?;
     control.progress.note(&format!("plan: {plan}"));
-    check_space(&config.index, plan.disk_bytes(documents), config.free_space)?;
+    let mut kept_shards = KeptShards::begin(&config.index)?;
+    check_space(&config.index, plan.disk_bytes_after(documents, kept_shards.bytes()?), config.free_space)?;
     let threads = thread_pool(config.threads)?;
     let shard = ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, gate, control };
-    let mut kept_shards = KeptShards::new(&config.index);
     let build = |kept: &mut KeptShards, spooled: Spooled, label: &str| -> Result<Fresh, Error> {
         let complete = threads.install(|| kept.build(spooled, &shard, label))?;
         let shard = Shard::open_dir(&complete.dir)?;

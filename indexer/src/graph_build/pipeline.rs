@@ -120,9 +120,7 @@ impl GraphBuild<'_> {
             let vectors = self.rows.len() as u64;
             return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });
         }
-        if let Some(target) = self.gate.target {
-            target.check(&certificate, if self.label.is_empty() { "1/1" } else { self.label })?;
-        }
+        self.gate.check(&certificate, self.label)?;
         Ok(BuiltGraph { arranged, certificate, ground_truth })
     }
 }

@@ -34,6 +34,12 @@ impl RecallGate<'_> {
         widths.dedup();
         widths
     }
+
+    /// Refuses a certificate that does not reach the target, where there is one; `label` names the shard, an only one by nothing.
+    pub(crate) fn check(&self, certificate: &Certificate, label: &str) -> Result<(), Error> {
+        let shard = if label.is_empty() { "1/1" } else { label };
+        self.target.map_or(Ok(()), |target| target.check(certificate, shard))
+    }
 }
 
 /// The least recall that a build accepts.

@@ -98,8 +98,10 @@ pub fn build_index(
     let questions = gate.questions.map_or(0, VectorRows::len);
     let plan = planned(config, corpus.as_ref(), source, questions, control)?;
     control.progress.note(&format!("plan: {plan}"));
-    // The remains of killed builds have been removed by now.
-    check_space(&config.index, plan.disk_bytes(plan.documents.unwrap_or(0)), config.free_space)?;
+    // Of the remains of killed builds, whole shards are left.
+    let mut kept = KeptShards::begin(&config.index)?;
+    let needed = plan.disk_bytes_after(plan.documents.unwrap_or(0), kept.bytes()?);
+    check_space(&config.index, needed, config.free_space)?;
 
     let pass = Pass {
         workspace: workspace.path(),
@@ -124,7 +126,6 @@ pub fn build_index(
     let pool = thread_pool(config.params.threads)?;
     let count = spooled.len();
     let mut built = Vec::with_capacity(count);
-    let mut kept = KeptShards::new(&config.index);
     kept.remove_others(&spooled, &builder)?;
     for (number, shard) in spooled.into_iter().enumerate() {
         built.push(pool.install(|| kept.build(shard, &builder, &shard_label(number, count)))?);

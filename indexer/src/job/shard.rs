@@ -96,7 +96,8 @@ impl ShardBuilder<'_> {
         let mut hash = Xxh3::new();
         hash.update(&spooled.digest.to_le_bytes());
         hash.update(&serde_json::to_vec(&self.meta()).map_err(std::io::Error::from)?);
-        hash.update(format!("{:?} {:?}", self.row_type, self.gate).as_bytes());
+        // A target is checked again.
+        hash.update(format!("{:?} {:?}", self.row_type, self.gate.widths()).as_bytes());
         if let Some(questions) = self.gate.questions {
             (0..questions.len() as u32).for_each(|number| hash.update(&vector::pack(questions.row(number))));
         }

@@ -79,7 +79,7 @@ impl Drop for Workspace {
 
 /// Removes a directory that may be gone already: a build that ends removes its own. Another job that begins meanwhile may look whether it is locked, and
 /// leave a lock file in it.
-fn remove_dir(path: &Path) -> std::io::Result<()> {
+pub(super) fn remove_dir(path: &Path) -> std::io::Result<()> {
     let mut tries_left = REMOVALS;
     loop {
         match fs_err::remove_dir_all(path) {

@@ -172,6 +172,15 @@ fn at_every_place(
                 reached.insert(kind);
                 assert!(now == before || now == after, "{place}: {now:?}");
                 assert_eq!(verify_current(&broken.index()).unwrap().problems, [""; 0], "{place}");
+                if change == "build" {
+                    // The same again, with whatever shards are kept of it.
+                    let again = Fixture::empty();
+                    copy(&broken.index(), &again.index());
+                    make(&again, change).unwrap();
+                    assert_eq!(live(&again.index()), after, "{place}");
+                    let names = fs_err::read_dir(again.index()).unwrap().map(|entry| entry.unwrap().file_name());
+                    assert_eq!(names.filter(|name| name.to_string_lossy().starts_with('.')).count(), 0, "{place}");
+                }
                 // No repair by hand: the next change works, and nothing is left over.
                 delete(&broken.index(), &["doc-0009".to_owned()], false, JobControl::silent()).unwrap();
                 gc(&broken.index(), 100, std::time::Duration::ZERO, false).unwrap();

@@ -1,20 +1,24 @@
 //! Built shards that are kept until they are published: a build that is started again builds what is left, and of nothing else.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_files::DirLock;
+use dyad_corpus::Document;
+use dyad_files::space::SpaceError;
+use dyad_files::{DirLock, npy};
 use dyad_index::Snapshot;
+use dyad_index::format::RowType;
 use dyad_indexer::Error;
 use dyad_indexer::change::reembed;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
-use dyad_indexer::graph_build::BuildParams;
+use dyad_indexer::graph_build::{BuildParams, RecallTarget};
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{FileSource, KeptSource};
 
-use crate::fixture::{Fixture, HashSource, Recorder, documents};
+use crate::fixture::{DIM, Fixture, HashSource, Recorder, documents};
 use crate::life::{Life, check};
 
 const ALL: usize = 120;
@@ -98,22 +102,102 @@ fn only_the_same_shards_are_taken() {
     fs_err::write(second.join("built.json"), r#"{"documents":3,"files":[]"#).unwrap();
     assert_eq!(build(&config(&fixture), &fixture, "none"), (false, 3, 1));
 
-    // Other settings, other texts: nothing is taken, and what is kept goes.
-    begin();
-    let before = kept(&fixture);
-    let other =
-        BuildConfig { params: BuildParams { ef_construction: 41, ..config(&fixture).params }, ..config(&fixture) };
-    assert_eq!(build(&other, &fixture, "2/4"), (true, 1, 0));
-    assert!(before.iter().all(|dir| !dir.exists()));
-    let mut changed = documents(ALL);
-    for document in &mut changed {
-        document.text.push_str(" again");
+    // Anything that a shard is made of, each alone: nothing is taken, and what is kept goes.
+    let base = || config(&fixture);
+    let questions = |name: &str, value: f32| {
+        let row: Vec<f32> = (0..DIM).map(|at| value + at as f32).collect();
+        npy::write(&fixture.path(name), &[1, DIM], &row).unwrap();
+        Some(fixture.path(name))
+    };
+    let others = [
+        ("beam", BuildConfig { params: BuildParams { ef_construction: 41, ..base().params }, ..base() }),
+        ("seed", BuildConfig { params: BuildParams { seed: 2, ..base().params }, ..base() }),
+        ("rows", BuildConfig { row_type: RowType::F16, ..base() }),
+        ("width", BuildConfig { target: Some(RecallTarget::new(0.1, 100).unwrap()), ..base() }),
+        ("questions", BuildConfig { queries: questions("one.npy", 1.0), ..base() }),
+        ("other questions", BuildConfig { queries: questions("two.npy", -40.0), ..base() }),
+    ];
+    for (what, other) in &others {
+        begin();
+        let before = kept(&fixture);
+        assert_eq!(build(other, &fixture, "2/4"), (true, 1, 0), "{what}");
+        assert!(before.iter().all(|dir| !dir.exists()), "{what}");
     }
-    fixture.write_corpus(&changed);
-    fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
-    fixture.write_embeddings("embeddings", crate::fixture::header(), &changed);
-    assert_eq!(build(&config(&fixture), &fixture, "none"), (false, 4, 0));
+    begin();
+    assert_eq!(build(&others[4].1, &fixture, "4/4"), (true, 3, 0));
+    assert_eq!(build(&others[5].1, &fixture, "4/4"), (true, 3, 0));
+    // A target is checked again, of the same measurement.
+    begin();
+    let within = |recall| BuildConfig { target: Some(RecallTarget::new(recall, 64).unwrap()), ..base() };
+    assert_eq!(build(&within(0.01), &fixture, "4/4"), (true, 0, 3));
+
+    // Vectors, metadata and the model, each alone.
+    let by =
+        |source: &mut HashSource, at: &str| cancelled_at(at, |control| build_index(&base(), source, control).map(drop));
+    assert_eq!(by(&mut HashSource::default(), "4/4"), (true, 0, 3), "the same vectors from elsewhere");
+    let swapped = || {
+        let mut source = HashSource::default();
+        source.change = Box::new(|_, row| row.swap(0, 1));
+        source
+    };
+    assert_eq!(by(&mut swapped(), "4/4"), (true, 3, 0));
+    let described = |document| Document { metadata: serde_json::json!({ "n": 1 }).as_object().cloned(), ..document };
+    fixture.write_corpus(&documents(ALL).into_iter().map(described).collect::<Vec<_>>());
+    assert_eq!(by(&mut swapped(), "4/4"), (true, 3, 0));
+    assert_eq!(by(&mut HashSource::default(), "4/4"), (true, 3, 0));
+    let other_model = BuildConfig { new_model: true, ..base() };
+    let built =
+        cancelled_at("none", |control| build_index(&other_model, &mut HashSource::of("beef"), control).map(drop));
+    assert_eq!(built, (false, 4, 0));
     assert_eq!(kept(&fixture).len(), 0);
+}
+
+/// Room for what is left, and a publish that fails.
+#[test]
+fn kept_shards_count_as_written_and_survive_a_failed_publish() {
+    static FREE: AtomicU64 = AtomicU64::new(0);
+    let fixture = Fixture::new(ALL);
+    let of = || BuildConfig { free_space: |_| Ok(FREE.load(Ordering::Relaxed)), ..config(&fixture) };
+    let needed = || {
+        FREE.store(0, Ordering::Relaxed);
+        let mut source = FileSource::open(&fixture.path("embeddings")).unwrap();
+        match build_index(&of(), &mut source, JobControl::silent()).unwrap_err() {
+            Error::Space(SpaceError::Full { needed, .. }) => needed,
+            other => panic!("{other}"),
+        }
+    };
+    let whole = needed();
+    assert!(build(&config(&fixture), &fixture, "4/4").0);
+    let left = needed();
+    assert!(left < whole, "{left} of {whole}");
+    FREE.store(left, Ordering::Relaxed);
+    // The pointer's place is taken.
+    let pointer = fixture.index().join(format!("CURRENT.tmp-{}", std::process::id()));
+    let run = |control: JobControl<'_>| {
+        build_index(&of(), &mut FileSource::open(&fixture.path("embeddings"))?, control).map(drop)
+    };
+    let block = |stage: &str| {
+        if stage.starts_with("graph") && !pointer.exists() {
+            fs_err::create_dir(&pointer).unwrap();
+        }
+    };
+    let blocked = Recorder::new(&block);
+    assert!(run(blocked.control()).is_err());
+    fs_err::remove_dir(&pointer).unwrap();
+    assert_eq!(cancelled_at("none", run), (false, 0, 4));
+    assert_eq!(kept(&fixture).len(), 0);
+    assert_eq!(dyad_index::verify::verify_current(&fixture.index()).unwrap().problems, [""; 0]);
+}
+
+/// Of a first build that was given up.
+#[test]
+fn gc_frees_an_index_that_has_no_generation() {
+    let fixture = Fixture::new(ALL);
+    assert!(build(&config(&fixture), &fixture, "4/4").0);
+    let collect = |dry_run| gc(&fixture.index(), 3, Duration::ZERO, dry_run);
+    assert!(collect(true).unwrap().bytes > 0 && !kept(&fixture).is_empty());
+    assert!(collect(false).unwrap().bytes > 0 && kept(&fixture).is_empty());
+    assert!(matches!(collect(false).unwrap_err(), Error::Index(dyad_index::Error::NoIndex { .. })));
 }
 
 #[test]
