@@ -224,12 +224,14 @@ impl Fixture {
         names.filter(|name| name.to_string_lossy().starts_with(".dyad-building")).count()
     }
 
-    /// Every file of the index but the lock, with its content.
+    /// Every file of the index but locks and shards that are kept for the next build, with its content.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         if self.index().exists() {
             collect(&self.index(), &mut files);
         }
+        let kept = self.index().join(".built-").display().to_string();
+        files.retain(|path, _| !path.display().to_string().starts_with(&kept));
         files.retain(|path, _| !path.ends_with("LOCK") && path.extension().is_none_or(|extension| extension != "lock"));
         files
     }
