@@ -250,7 +250,7 @@ fn filtered_questions_in_company_find_what_they_find_alone() {
     // Common enough for a graph search, but near some questions only: those are searched together, others with a wider beam
     // or by a scan.
     let allowed = set(6000, |node| node % CLUSTERS < CLUSTERS / 2);
-    let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, 24) };
+    let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, 16) };
     let mut together = vec![None; queries.len()];
     shard.search_batch(&queries, &params, |number, found| {
         assert!(together[number].replace(found).is_none(), "question {number} is answered once");

@@ -17,6 +17,11 @@ use crate::quant::Prepared;
 const CONFIDENCE: f32 = 2.0;
 /// Slots that are estimated together. Their sketches are prefetched, and are in the cache for all questions of the scan.
 const BLOCK: usize = 256;
+/// Slots whose estimates are kept: the best of them are scored first, so that there is a threshold for all others from the start.
+const FIRST: usize = 8192;
+/// One in so many of these estimates is looked at to find the best, and so many times the wanted hits are taken.
+const SAMPLED: usize = 8;
+const TAKEN: usize = 2;
 /// Hits beyond twice those kept before the threshold is found again.
 const SLACK: usize = 64;
 /// Int8 rows that are prefetched ahead of the one that is scored.
@@ -27,8 +32,30 @@ struct Question<'a> {
     number: usize,
     prepared: &'a mut Prepared,
     scan: Scan,
+    /// Of the first slots, until there is a threshold.
+    estimates: Vec<f32>,
     cost: Cost,
     completeness: Completeness,
+}
+
+/// Estimates that are compared together: few groups hold one that is high enough.
+const GROUP: usize = 16;
+
+/// The slots whose estimates are not below `least`, with these.
+fn not_below(least: f32, slots: &[u32], estimates: &[f32], found: &mut Vec<Scored>) {
+    found.clear();
+    let mut look = |slots: &[u32], estimates: &[f32]| {
+        let each = slots.iter().zip(estimates).filter(|(_, estimate)| **estimate >= least);
+        found.extend(each.map(|(slot, estimate)| Scored { node: *slot, score: *estimate }));
+    };
+    let ((groups, rest), (of_groups, of_rest)) = (estimates.as_chunks::<GROUP>(), slots.as_chunks::<GROUP>());
+    for (estimates, slots) in groups.iter().zip(of_groups) {
+        // A sum, so that they are compared in registers.
+        if estimates.iter().map(|estimate| u32::from(*estimate >= least)).sum::<u32>() > 0 {
+            look(slots, estimates);
+        }
+    }
+    look(of_rest, rest);
 }
 
 impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
@@ -56,6 +83,7 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
                     number: *number,
                     prepared: &mut state.prepared,
                     scan: Scan::new(params.k + rescored_filtered(params.k), allowed.len(), SLACK),
+                    estimates: Vec::with_capacity(allowed.len().min(FIRST)),
                     cost: Cost { scans: 1, ..Cost::default() },
                     completeness: Completeness::Complete,
                 });
@@ -77,6 +105,7 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
     ) {
+        let mut first = Vec::with_capacity(allowed.len().min(FIRST));
         let allowed = allowed.slots(self.order);
         let mut left = allowed.bits.ones().map(|slot| slot as u32);
         let (mut block, mut next) = (Vec::with_capacity(BLOCK), Vec::with_capacity(BLOCK));
@@ -87,16 +116,26 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             next.clear();
             next.extend(left.by_ref().take(BLOCK));
             self.codes.prefetch_lines(&next);
-            let cancelled = params.cancel.is_cancelled();
+            if params.cancel.is_cancelled() {
+                questions.iter_mut().for_each(|question| question.completeness = Completeness::Cancelled);
+                return;
+            }
+            let is_first = first.len() < FIRST;
             for question in questions.iter_mut() {
-                if cancelled {
-                    question.completeness = Completeness::Cancelled;
+                let SearchScratch { products, scores, .. } = scratch;
+                self.codes.estimate(question.prepared, &block, CONFIDENCE, products, scores);
+                question.cost.estimated += block.len() as u64;
+                if is_first {
+                    question.estimates.extend_from_slice(scores);
                 } else {
-                    self.scan_block(question, &block, scratch);
+                    self.score_promising(question, &block, scratch);
                 }
             }
-            if cancelled {
-                return;
+            if is_first {
+                first.extend_from_slice(&block);
+                if first.len() >= FIRST || next.is_empty() {
+                    questions.iter_mut().for_each(|question| self.score_first(question, &first, scratch));
+                }
             }
         }
         if !allowed.is_complete {
@@ -106,28 +145,62 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         }
     }
 
-    fn scan_block(&self, question: &mut Question<'_>, block: &[u32], scratch: &mut SearchScratch) {
-        let SearchScratch { products, scores, promising, .. } = scratch;
-        let Question { prepared, scan, cost, completeness, .. } = question;
-        self.codes.estimate(prepared, block, CONFIDENCE, products, scores);
-        cost.estimated += block.len() as u64;
-        promising.clear();
-        for (slot, score) in block.iter().zip(scores.iter()) {
-            if *score >= scan.threshold {
-                promising.push(Scored { node: *slot, score: *score });
-            } else if score.is_nan() && !self.codes.is_valid(*slot) {
-                *completeness = Completeness::Damaged;
+    /// Scores the first slots that may be among the best: those with the best estimates, which gives a threshold, then the others above it.
+    fn score_first(&self, question: &mut Question<'_>, first: &[u32], scratch: &mut SearchScratch) {
+        let SearchScratch { scores: sample, promising, .. } = scratch;
+        let estimates = std::mem::take(&mut question.estimates);
+        let wanted = question.scan.wanted() + 1;
+        sample.clear();
+        sample.extend(estimates.iter().step_by(SAMPLED).filter(|estimate| !estimate.is_nan()));
+        let mut rank = (TAKEN * wanted).div_ceil(SAMPLED);
+        let least = loop {
+            let enough = rank < sample.len();
+            let least =
+                if enough { *sample.select_nth_unstable_by(rank, |a, b| b.total_cmp(a)).1 } else { f32::NEG_INFINITY };
+            not_below(least, first, &estimates, promising);
+            if !enough || promising.len() >= wanted {
+                break least;
             }
+            rank *= 2;
+        };
+        self.score(question, promising);
+        question.scan.compact();
+        let threshold = question.scan.threshold;
+        if threshold < least {
+            not_below(threshold, first, &estimates, promising);
+            promising.retain(|one| one.score < least);
+            self.score(question, promising);
         }
-        // The best first, so that the threshold soon leaves the others out.
-        promising.sort_unstable_by(|a, b| b.cmp(a));
+        self.look_for_damage(question, first, &estimates);
+    }
+
+    /// Scores the slots of a block, of which `scratch` has the estimates, that may be among the best.
+    fn score_promising(&self, question: &mut Question<'_>, block: &[u32], scratch: &mut SearchScratch) {
+        let SearchScratch { scores, promising, .. } = scratch;
+        not_below(question.scan.threshold, block, scores, promising);
+        self.score(question, promising);
+        self.look_for_damage(question, block, scores);
+    }
+
+    /// Notes codes that are damaged, by their estimates.
+    fn look_for_damage(&self, question: &mut Question<'_>, slots: &[u32], estimates: &[f32]) {
+        let none = estimates.iter().fold(true, |none, estimate| none & !estimate.is_nan());
+        if !none && slots.iter().zip(estimates).any(|(slot, estimate)| estimate.is_nan() && !self.codes.is_valid(*slot))
+        {
+            question.completeness = Completeness::Damaged;
+        }
+    }
+
+    /// Scores slots by their int8 rows, as long as their estimates are not below the threshold.
+    fn score(&self, question: &mut Question<'_>, promising: &[Scored]) {
+        let Question { prepared, scan, cost, completeness, .. } = question;
         promising.iter().take(AHEAD).for_each(|next| self.codes.prefetch_row(next.node));
         for (at, Scored { node: slot, score: estimate }) in promising.iter().enumerate() {
-            if *estimate < scan.threshold {
-                break;
-            }
             if let Some(next) = promising.get(at + AHEAD) {
                 self.codes.prefetch_row(next.node);
+            }
+            if *estimate < scan.threshold {
+                continue;
             }
             let score = self.codes.score(prepared, *slot);
             cost.scored += 1;

@@ -96,8 +96,13 @@ impl Scan {
         }
     }
 
+    /// Hits that are wanted.
+    pub(super) fn wanted(&self) -> usize {
+        self.k
+    }
+
     /// Drops all hits that score less than the `k`-th best.
-    fn compact(&mut self) {
+    pub(super) fn compact(&mut self) {
         if self.k < self.best.len() {
             let last = self.best.select_nth_unstable_by(self.k - 1, |a, b| b.cmp(a)).1.score;
             self.best.retain(|hit| hit.score >= last);

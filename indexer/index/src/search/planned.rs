@@ -11,13 +11,13 @@ use crate::certificate::Certificate;
 
 /// Codes that can be scanned at the cost of expanding one candidate, where all nodes are candidates.
 ///
-/// Measured on 100,000 MiniLM sentences at ef 40, in microseconds for 10, 20 and 50 % of them: by a scan 128, 253, 465; by a beam among all
-/// 247, 178, 65; by one among the allowed 118, 92, 71.
+/// Measured on 100,000 MiniLM sentences at ef 40, in microseconds for 10, 20 and 50 % of them: by a scan 49, 96, 229; by a beam among all
+/// 164, 91, 44; by one among the allowed 80, 69, 54. Of one question at a time a scan takes half as much again, which lowers these a little.
 /// `DYAD_SHARD=FILE cargo test --release -p dyad-indexer --test it -- --ignored --nocapture graph_and_scan`
-const CODES_PER_EXPANSION: f64 = 60.0;
+const CODES_PER_EXPANSION: f64 = 90.0;
 
 /// The same where only allowed nodes are candidates.
-const CODES_PER_TWO_HOPS: f64 = 220.0;
+const CODES_PER_TWO_HOPS: f64 = 300.0;
 
 /// Least share of allowed nodes at which the graph is searched among them alone: below it, the nodes two links from one hold fewer than
 /// `M` allowed ones, and these no longer lead to each other.
@@ -29,8 +29,8 @@ const LEAST_AMONG_ALLOWED: f64 = 1.0 / 32.0;
 const FAR: usize = 2;
 
 /// So few allowed nodes are compared by their vectors and not by their codes, and so are twice the wanted hits: exact, and no slower. Measured
-/// as above, in microseconds for 486, 995 and 1,994 nodes: by vectors 13, 28, 59; by codes 16, 26, 41.
-const EXACT: usize = 1024;
+/// as above, in microseconds for 499, 965 and 1,950 nodes: by vectors 9, 18, 42; by codes 8, 11, 16.
+const EXACT: usize = 512;
 
 /// Expansions after which a search among all nodes is given up for a scan of `scanned` nodes: it then costs as much as two scans. A typical
 /// question costs less than one, one whose allowed nodes are far away costs more.
