@@ -117,7 +117,9 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             next.extend(left.by_ref().take(BLOCK));
             self.codes.prefetch_lines(&next);
             if params.cancel.is_cancelled() {
-                questions.iter_mut().for_each(|question| question.completeness = Completeness::Cancelled);
+                for question in questions.iter_mut() {
+                    question.completeness = Completeness::Cancelled;
+                }
                 return;
             }
             let is_first = first.len() < FIRST;
@@ -134,7 +136,9 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             if is_first {
                 first.extend_from_slice(&block);
                 if first.len() >= FIRST || next.is_empty() {
-                    questions.iter_mut().for_each(|question| self.score_first(question, &first, scratch));
+                    for question in questions.iter_mut() {
+                        self.score_first(question, &first, scratch);
+                    }
                 }
             }
         }
