@@ -250,3 +250,62 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         Hits { hits, cost, completeness }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Metric;
+    use crate::quant::{Codec, Codes};
+    use crate::rows::DenseRows;
+    use crate::search::SearchScratch;
+
+    const DIM: usize = 32;
+
+    fn values(count: usize, seed: u64) -> Vec<f32> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        };
+        (0..count * DIM).map(|_| next()).collect()
+    }
+
+    /// Whatever is scored first: nothing is lost whose estimate and score are not below the last hit's score, in the first slots and in the blocks
+    /// after them.
+    #[test]
+    fn all_that_estimate_and_score_allow_is_found() {
+        let (all, questions) = (values(15_000, 1), values(7, 2));
+        let rows = DenseRows::new(&all, DIM);
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Dot, 3));
+        let codes = codes.view();
+        let view = ShardView { codes, links: &(), order: None, rows: &rows, metric: Metric::Dot };
+        let queries: Vec<&[f32]> = questions.chunks(DIM).collect();
+        for (step, k) in [(1, 10), (1, 600), (2, 1), (2, 10), (40, 10), (40, 1_000)] {
+            let mut allowed = NodeSet::new(15_000);
+            (0..15_000).filter(|node| node % step == 0).for_each(|node| _ = allowed.insert(node));
+            let slots: Vec<u32> = allowed.iter().collect();
+            let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(k, k) };
+            let (mut prepared, mut products, mut estimates) = (Prepared::default(), Vec::new(), Vec::new());
+            let mut answered = 0;
+            view.scan_codes(&queries, &allowed, &params, &mut SearchScratch::default(), |number, found| {
+                answered += 1;
+                codes.codec().prepare(queries[number], &mut prepared);
+                codes.estimate(&prepared, &slots, CONFIDENCE, &mut products, &mut estimates);
+                let hits: Vec<u32> = found.hits.iter().map(|hit| hit.node).collect();
+                assert!(hits.len() >= slots.len().min(k + rescored_filtered(k)), "{step} {k}: {}", hits.len());
+                let last = hits.iter().map(|node| codes.score(&prepared, *node)).fold(f32::INFINITY, f32::min);
+                for (slot, estimate) in slots.iter().zip(&estimates) {
+                    let is_due = *estimate >= last && codes.score(&prepared, *slot) >= last;
+                    assert!(!is_due || hits.contains(slot), "{step} {k}: slot {slot}");
+                }
+                assert_eq!((found.cost.estimated, found.cost.scans), (slots.len() as u64, 1));
+                assert!(
+                    k > 10 || step > 2 || found.cost.scored < slots.len() as u64 / 2,
+                    "{step} {k}: {}",
+                    found.cost.scored
+                );
+            });
+            assert_eq!(answered, queries.len());
+        }
+    }
+}
