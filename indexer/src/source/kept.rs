@@ -1,7 +1,8 @@
 //! Vectors of an encoder service that are kept on the disk as they come, so that a job that is killed and started again embeds only what it has not
 //! embedded yet.
 //!
-//! They are found by their documents' keys and texts, in whatever order those come. A part counts once it is whole: 1,024 vectors, or those at the end.
+//! They are found by their documents' keys and texts, in whatever order those come. A part counts once it is whole: 1,024 vectors, or those at the end of
+//! the corpus or of a job that fails. What was found is not written again.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,11 @@ pub struct KeptSource<S> {
 /// A document whose turn comes.
 #[derive(Debug)]
 enum Slot {
-    Ready(Box<Embedded>),
+    Ready {
+        embedded: Box<Embedded>,
+        /// By this job.
+        is_new: bool,
+    },
     /// The inner source has it.
     Asked,
 }
@@ -101,7 +106,7 @@ impl Iterator for Missing<'_, '_> {
             *self.known = self.known.zip(truncated).map(|(sum, is)| sum + u64::from(is));
             *self.waiting_bytes += document.value.text.len();
             let embedded = Embedded { document: document.value, row: row.vector, truncated };
-            self.slots.push_back(Slot::Ready(Box::new(embedded)));
+            self.slots.push_back(Slot::Ready { embedded: Box::new(embedded), is_new: false });
         }
         None
     }
@@ -160,12 +165,12 @@ impl<S: VectorSource> KeptSource<S> {
     /// The next document, which is then kept.
     fn next(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         let State::Open(stores) = &mut self.state else { return self.inner.pull(corpus, cancel) };
-        let embedded = loop {
-            if let Some(Slot::Ready(_)) = self.slots.front()
-                && let Some(Slot::Ready(embedded)) = self.slots.pop_front()
+        let (embedded, is_new) = loop {
+            if let Some(Slot::Ready { .. }) = self.slots.front()
+                && let Some(Slot::Ready { embedded, is_new }) = self.slots.pop_front()
             {
                 self.waiting_bytes = self.waiting_bytes.saturating_sub(embedded.document.text.len());
-                break *embedded;
+                break (*embedded, is_new);
             }
             let mut missing = Missing {
                 corpus,
@@ -180,9 +185,9 @@ impl<S: VectorSource> KeptSource<S> {
                 Some(embedded) => match self.slots.iter_mut().find(|slot| matches!(slot, Slot::Asked)) {
                     Some(slot) => {
                         self.waiting_bytes += embedded.document.text.len();
-                        *slot = Slot::Ready(Box::new(embedded));
+                        *slot = Slot::Ready { embedded: Box::new(embedded), is_new: true };
                     }
-                    None => break embedded,
+                    None => break (embedded, true),
                 },
                 None => match self.slots.front() {
                     // The end: graphs are built of these very vectors, also by the next job.
@@ -190,13 +195,13 @@ impl<S: VectorSource> KeptSource<S> {
                         stores.iter_mut().try_for_each(|store| store.writer.flush())?;
                         return Ok(None);
                     }
-                    Some(Slot::Ready(_)) => {}
+                    Some(Slot::Ready { .. }) => {}
                     Some(Slot::Asked) => return Err(Error::NoVectors),
                 },
             }
         };
         let store = stores.iter_mut().find(|store| store.truncated == embedded.truncated);
-        if let Some(store) = store {
+        if let Some(store) = store.filter(|_| is_new) {
             store.writer.push(&embedded.document, &embedded.row, embedded.truncated == Some(true))?;
         }
         Ok(Some(embedded))
@@ -235,6 +240,17 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
                 tracing::warn!("{error}; `dyad-indexer gc` will remove it");
             }
             drop(stores);
+        }
+    }
+}
+
+/// The job has failed, or was cancelled.
+impl<S> Drop for KeptSource<S> {
+    fn drop(&mut self) {
+        if let State::Open(stores) = &mut self.state
+            && let Err(error) = stores.iter_mut().try_for_each(|store| store.writer.flush())
+        {
+            tracing::warn!("the last vectors are not kept: {error}");
         }
     }
 }
