@@ -201,9 +201,8 @@ impl Triage<'_, '_> {
         loop {
             self.control.check()?;
             let Some(document) = self.documents.next().transpose()? else { return Ok(None) };
-            match self.passages {
-                Passages::Batch if self.operation == Operation::Upsert => self.lengths.add(&document.value.key),
-                _ => {}
+            if self.passages == Passages::Batch && self.operation == Operation::Upsert {
+                self.lengths.add(&document.value.key);
             }
             if self.all {
                 return Ok(Some(document));

@@ -110,7 +110,7 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         free_space: if arguments.skip_space_check { boundless } else { free_space },
         index: arguments.index,
     };
-    // Declared first, so that it outlives its client.
+    // Dropped after its client, which is created below.
     let own = arguments.model.start()?;
     let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
     let timeout = Duration::from_secs(arguments.timeout_s);

@@ -37,7 +37,7 @@ pub async fn commit(remote: &Remote, base: Option<&str>, bytes: &[u8]) -> Result
         if remote.read(&name).await?.as_deref() != Some(bytes) {
             return Err(Error::Taken { url: remote.url().to_owned(), path: name });
         }
-        // Put a second time, so that it is not old: `gc` removes an old manifest that was never published.
+        // Put again, which makes it new: `gc` removes an old manifest that was never published.
         remote.put(&name, bytes.to_vec()).await?;
     }
     if remote.point(there.as_ref(), &pointer).await? {

@@ -120,7 +120,7 @@ async fn reserve(index: &Path, remote: &Remote, name: &str, bytes: &[u8], genera
         return Ok(());
     }
     if remote.read(name).await?.unwrap_or_default() == bytes {
-        // Put a second time, so that it is not old: `gc` removes an old manifest that was never published.
+        // Put again, which makes it new: `gc` removes an old manifest that was never published.
         return remote.put(name, bytes.to_vec()).await;
     }
     Err(Error::OtherLineage { url: remote.url().to_owned(), index: index.to_owned(), generation })

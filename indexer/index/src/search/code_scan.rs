@@ -19,8 +19,9 @@ const CONFIDENCE: f32 = 2.0;
 const BLOCK: usize = 256;
 /// Slots whose estimates are kept: the best of them are scored first, so that there is a threshold for all others from the start.
 const FIRST: usize = 8192;
-/// One in so many of these estimates is looked at to find the best, and so many times the wanted hits are taken.
+/// The best are found by a sample of every eighth of these estimates.
 const SAMPLED: usize = 8;
+/// Slots that are scored first, about, for each hit that is wanted.
 const TAKEN: usize = 2;
 /// Hits beyond twice those kept before the threshold is found again.
 const SLACK: usize = 64;
@@ -153,10 +154,10 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     fn score_first(&self, question: &mut Question<'_>, first: &[u32], scratch: &mut SearchScratch) {
         let SearchScratch { scores: sample, promising, .. } = scratch;
         let estimates = std::mem::take(&mut question.estimates);
-        let wanted = question.scan.wanted() + 1;
+        let wanted = question.scan.wanted().saturating_add(1);
         sample.clear();
         sample.extend(estimates.iter().step_by(SAMPLED).filter(|estimate| !estimate.is_nan()));
-        let mut rank = (TAKEN * wanted).div_ceil(SAMPLED);
+        let mut rank = TAKEN.saturating_mul(wanted).div_ceil(SAMPLED);
         let least = loop {
             let enough = rank < sample.len();
             let least =
