@@ -70,6 +70,7 @@ fn every_table_runs_and_fills_its_rows() {
         ("sharing", 6, 1),
         ("endx", 9, 2),
         ("endx-tempered", 8, 1),
+        ("endx-causes", 12, 1),
         ("rerank", 4, 2),
         ("stages", 4, 2),
         ("bottleneck", 6, 2),
@@ -103,7 +104,7 @@ fn every_table_runs_and_fills_its_rows() {
         let lines = markdown.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| model")).count();
         assert_eq!(lines, variants * evaluations, "{markdown}");
     }
-    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 12);
+    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 14);
     // The cross encoder has no rows, and what it and its student have learned from is kept.
     let rerank = dir.path().join("rerank");
     let lines = |name: &str| fs_err::read_to_string(rerank.join("examples-seed0").join(name)).unwrap().lines().count();
