@@ -131,7 +131,7 @@ fn recall_through_filters_is_shown_or_why_there_is_none() {
         shown.contains("filters     of half of the documents or fewer: all that they allow are scanned"),
         "{shown}"
     );
-    let large = Fixture::new(7_000);
+    let large = Fixture::new(25_000);
     assert_eq!(build(&large, &["--m", "8", "--ef-construction", "40"]).status.code(), Some(0));
     let shown = inspect(&large, &[]);
     let (_, table) = shown.split_once("filters     that allow 50.0 % of the documents, by chance").unwrap();

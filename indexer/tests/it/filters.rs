@@ -13,7 +13,7 @@ use dyad_indexer::graph_build::native::Native;
 use dyad_indexer::graph_build::{BuildParams, GraphBuild, RecallGate};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-const ROWS: usize = 20_000;
+const ROWS: usize = 60_000;
 const CLUSTERS: usize = 40;
 const DIM: usize = 32;
 const K: usize = 10;
@@ -160,8 +160,8 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
     }
     for clusters in [20, 30] {
         let far = recall_at(16, &shard, &queries, |query| farthest(query, clusters));
-        // From there all clusters are nearly as far, and a narrow beam sees few of them: chance finds a hundredth.
-        narrow(format!("the {clusters} farthest of {CLUSTERS} clusters at ef 16"), far, 0.3);
+        // From there all clusters are nearly as far, and a narrow beam sees few of them: chance finds less than a thousandth.
+        narrow(format!("the {clusters} farthest of {CLUSTERS} clusters at ef 16"), far, 0.15);
     }
     assert!(low.is_empty(), "recall@{K} at ef {EF}: {low:?}");
     for few in [0, 1, 7] {
@@ -243,13 +243,13 @@ fn graph_and_scan_through_filters() {
 
 #[test]
 fn filtered_questions_in_company_find_what_they_find_alone() {
-    let values: Vec<f32> = (0..6000).flat_map(|number| row(number, 2)).collect();
+    let values: Vec<f32> = (0..30_000).flat_map(|number| row(number, 2)).collect();
     let (_dir, shard) = built(&values, DIM, &BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 2 });
     let queries: Vec<Vec<f32>> = (0..CLUSTERS).map(|number| row(number, 3)).collect();
     let queries: Vec<&[f32]> = queries.iter().map(Vec::as_slice).collect();
     // Common enough for a graph search, but near some questions only: those are searched together, others with a wider beam
     // or by a scan.
-    let allowed = set(6000, |node| node % CLUSTERS < CLUSTERS / 2);
+    let allowed = set(30_000, |node| node % CLUSTERS < CLUSTERS / 2);
     let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, 16) };
     let mut together = vec![None; queries.len()];
     shard.search_batch(&queries, &params, |number, found| {

@@ -19,6 +19,8 @@ pub(super) struct AllowedNodes {
     /// What the filter asks for that no document has.
     pub(super) notes: Vec<String>,
     statistics: OnceLock<CorpusStatistics>,
+    /// That the sets take.
+    bytes: usize,
 }
 
 impl AllowedNodes {
@@ -34,7 +36,9 @@ impl AllowedNodes {
         }
         let shards = snapshot.allowed(filter, cancel)?.ok_or_else(|| cancel.deadline_error())?;
         let notes = snapshot.filter_notes(filter)?;
-        let allowed = Arc::new(Self { shards: shards.into(), notes, statistics: OnceLock::new() });
+        let sets = snapshot.shards().iter().zip(&shards);
+        let bytes = sets.map(|(shard, set)| set.bytes(shard.dense.rows().dim())).sum();
+        let allowed = Arc::new(Self { shards: shards.into(), notes, statistics: OnceLock::new(), bytes });
         if let Some(cache) = cache {
             cache.insert(snapshot, encoded, &allowed);
         }
@@ -70,9 +74,8 @@ const OVERHEAD: usize = 256;
 
 impl Weighter<Key, Entry> for Bytes {
     fn weight(&self, (_, filter): &Key, (_, allowed): &Entry) -> u64 {
-        let sets: usize = allowed.shards.iter().map(NodeSet::bytes).sum();
         let notes: usize = allowed.notes.iter().map(|note| note.len() + size_of::<String>()).sum();
-        (filter.len() + sets + notes + OVERHEAD) as u64
+        (filter.len() + allowed.bytes + notes + OVERHEAD) as u64
     }
 }
 

@@ -202,7 +202,7 @@ async fn a_wanted_recall_holds_for_filters_and_the_note_follows_how_they_were_ru
     };
     // Enough that the graph is searched where all of them are allowed.
     let documents: Vec<(String, String)> =
-        (0..4_400).map(|i| (format!("doc-{i:02}"), format!("number {i} of hill {}", i * 7 % 501))).collect();
+        (0..14_600).map(|i| (format!("doc-{i:02}"), format!("number {i} of hill {}", i * 7 % 501))).collect();
     let index = tempfile::tempdir().unwrap();
     write_certified_index(&documents, index.path(), 1, "f00d", certificate);
     let server = searcher_over(index, EngineConfig::default()).await;
@@ -213,7 +213,7 @@ async fn a_wanted_recall_holds_for_filters_and_the_note_follows_how_they_were_ru
     };
     let plain = ask(None).await;
     assert_eq!((plain.ef, plain.recall_note.as_str(), plain.filter), (18, "", None));
-    let all = ask(Some(between(0, 4_400))).await;
+    let all = ask(Some(between(0, 14_600))).await;
     assert_eq!((all.ef, all.filter.unwrap().graph_shards), (20, 2));
     let note = &all.recall_note;
     assert!(

@@ -7,6 +7,7 @@
 //! | `rotate.rs` | the loops of the rotation, which every instruction set shares |
 //! | `sums.rs` | the loops over rows that every instruction set shares |
 //! | `sketches.rs` | bounds of a sketch table, shared by its kernels |
+//! | `fast_scan.rs` | blocks of sketches: how they are laid out, and their estimates in plain Rust |
 //! | `padding.rs` | zero padding of the remainder of a row |
 //! | `prefetch.rs` | prefetching of cache lines |
 //! | `x86/` | AVX2 and AVX-512 |
@@ -17,6 +18,7 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 mod choose;
+mod fast_scan;
 mod padding;
 mod prefetch;
 mod rotate;
@@ -30,6 +32,7 @@ mod tests;
 mod x86;
 
 pub use choose::{ENVIRONMENT, UnknownKernels, asked, available, choose, kernels};
+pub use fast_scan::{BLOCK_ROWS, BlockFactors, FastScanFn, Lookup, MOST, NotBelowFn, TransposeFn};
 pub use prefetch::{prefetch, prefetch_start};
 pub use rotate::block_of_round;
 pub use scalar::SCALAR;
@@ -56,6 +59,12 @@ pub struct Kernels {
     pub dot_i8_x4: fn(&[i8], [&[u8]; 4]) -> [i32; 4],
     /// Inner products of a 4-bit query and sketches of one bit per value.
     pub sketch: SketchFn,
+    /// Estimates of a block of sketches, from tables of the question: for many rows, where [`Kernels::sketch`] is for a few.
+    pub fast_scan: FastScanFn,
+    /// Compares the estimates of a block with a threshold.
+    pub not_below: NotBelowFn,
+    /// Lays out a block of sketches.
+    pub transpose: TransposeFn,
     /// Rotates a vector: the same bits on every instruction set.
     pub rotate: RotateFn,
 }

@@ -3,12 +3,24 @@
 use half::f16;
 
 use super::Kernels;
+use super::fast_scan::{fast_scan, not_below, transpose};
 use super::rotate::rotate;
 use super::sketches::Sketches;
 
 /// Plain Rust, on every machine.
-pub const SCALAR: Kernels =
-    Kernels { name: "scalar", dot, squared_l2, dot_f16, dot_i8, dot_i8_x4, sketch, rotate: rotate_any };
+pub const SCALAR: Kernels = Kernels {
+    name: "scalar",
+    dot,
+    squared_l2,
+    dot_f16,
+    dot_i8,
+    dot_i8_x4,
+    sketch,
+    fast_scan,
+    not_below,
+    transpose,
+    rotate: rotate_any,
+};
 
 /// Partial sums, so that the compiler may use whatever vectors the target has.
 const LANES: usize = 16;

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes as _;
 
 use super::check::{self, Scratch};
 use super::codec::{Codec, Factors, Prepared};
-use crate::kernels::{self, Kernels, kernels};
+use crate::kernels::{self, BLOCK_ROWS, BlockFactors, Kernels, Lookup, kernels};
 use crate::rows::VectorRows;
 use crate::storage::Mapped;
 
@@ -177,11 +177,42 @@ impl<'a> CodesView<'a> {
         self.lines.get(start..start + self.words)
     }
 
-    fn factors(&self, slot: u32) -> Option<Factors> {
+    pub(super) fn factors(&self, slot: u32) -> Option<Factors> {
         let at = slot as usize * self.words + self.bits;
         let [first, second] = *self.lines.get(at..)?.first_chunk()?;
         let ((sketch, error), (scale, bias)) = (unpack(first), unpack(second));
         Some(Factors { sketch, error, scale, bias })
+    }
+
+    /// What tells them from those of another shard.
+    pub(crate) fn address(&self) -> usize {
+        self.lines.as_ptr().addr()
+    }
+
+    /// Bytes of one sketch.
+    pub(super) fn sketch_bytes(&self) -> usize {
+        self.bits * size_of::<u64>()
+    }
+
+    /// Lays out the sketches of a block's slots, see [`kernels::TransposeFn`].
+    pub(super) fn transpose(&self, slots: &[u32], bytes: &mut [[u8; BLOCK_ROWS]]) {
+        (self.kernels.transpose)(self.lines, self.words, slots, bytes);
+    }
+
+    /// Estimates a block, see [`kernels::FastScanFn`].
+    pub(super) fn fast_scan(
+        &self,
+        lookup: &Lookup,
+        bytes: &[[u8; BLOCK_ROWS]],
+        factors: &BlockFactors,
+        estimates: &mut [f32; BLOCK_ROWS],
+    ) {
+        (self.kernels.fast_scan)(lookup, bytes, factors, estimates);
+    }
+
+    /// A bit for each estimate of a block that is not below `least`.
+    pub fn not_below(&self, estimates: &[f32; BLOCK_ROWS], least: f32) -> u64 {
+        (self.kernels.not_below)(estimates, least)
     }
 
     /// Prefetches the sketches of rows that [`Self::estimate`] will read.
@@ -200,6 +231,12 @@ impl<'a> CodesView<'a> {
             (Some(row), None) => kernels::prefetch(row),
             (None, _) => {}
         }
+    }
+
+    /// Prefetches an int8 row and its factors, where nothing has read the sketch, which is next to them.
+    pub fn prefetch_code(&self, slot: u32) {
+        self.prefetch_lines(&[slot]);
+        self.prefetch_row(slot);
     }
 
     /// Estimates the scores of rows from their sketches, raised by `optimism` standard deviations of the error.

@@ -5,6 +5,7 @@
 //! | `rotation.rs` | a seeded orthogonal transform that spreads a vector's energy over all coordinates |
 //! | `codec.rs` | one shard's quantiser: centre, rotation, and the preparation of questions |
 //! | `codes.rs` | the codes of all rows: sketches of one bit per value, and int8 rows; their scores |
+//! | `blocks.rs` | sketches in blocks, as a scan of many rows reads them |
 //! | `check.rs` | check of stored codes against a row |
 //!
 //! Every row has two codes, made of the same rotated residual `r = R (x - c)`, where `c` is the mean of all rows:
@@ -16,11 +17,13 @@
 //!
 //! The rotation makes one scale per row sufficient: after it, no coordinate is much larger than the others.
 
+mod blocks;
 mod check;
 mod codec;
 mod codes;
 mod rotation;
 
+pub use blocks::SketchBlocks;
 pub(crate) use check::Scratch;
 pub use codec::{Codec, Prepared};
 pub use codes::{Codes, CodesView, line_words, row_bytes};

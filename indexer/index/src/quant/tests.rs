@@ -5,6 +5,7 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
 use super::*;
+use crate::kernels::{BLOCK_ROWS, Lookup};
 use crate::model::Metric;
 use crate::rows::{DenseRows, VectorRows as _};
 
@@ -90,6 +91,49 @@ fn codes_score_what_vectors_score() {
         check(dim, Metric::Cosine, 0.0);
         check(dim, Metric::L2, 0.0);
         check(dim, Metric::L2, 1000.0);
+    }
+}
+
+/// Blocks give the same bits as rows one by one, of whatever kernels: for slots in any order, some of which are not there, and for a question that is none.
+#[test]
+fn blocks_are_estimated_as_rows_are() {
+    for dim in [3, 64, 100, 384, 1024] {
+        let (n, base) = (300, values(300, dim, 5, true));
+        let rows = DenseRows::new(&base, dim);
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 7));
+        let view = codes.view();
+        let (mut products, mut expected, mut lookup) = (Vec::new(), Vec::new(), Lookup::default());
+        let mut blocks = SketchBlocks::default();
+        for (count, missing) in [(0, false), (1, false), (64, false), (130, true), (257, false)] {
+            let mut slots: Vec<u32> = (0..count).map(|at| at * 7 % n).collect();
+            if missing {
+                slots[100] = n;
+            }
+            view.lay_out(&slots, &mut blocks);
+            assert_eq!((blocks.blocks(), blocks.is_damaged()), (slots.len().div_ceil(BLOCK_ROWS), missing));
+            let mut questions = vec![Prepared::none()];
+            for query in values(4, dim, 6, true).chunks(dim) {
+                let mut prepared = Prepared::default();
+                codes.codec.prepare(query, &mut prepared);
+                questions.push(prepared);
+            }
+            for (prepared, optimism) in questions.iter().zip([0.2, 0.0, 2.0, 0.7, 5.0]) {
+                prepared.look_up(optimism, &mut lookup);
+                view.estimate(prepared, &slots, optimism, &mut products, &mut expected);
+                for (at, expected) in expected.chunks(BLOCK_ROWS).enumerate() {
+                    let mut estimates = [0.0; BLOCK_ROWS];
+                    view.estimate_block(&lookup, &blocks, at, &mut estimates);
+                    for (row, estimate) in estimates.iter().enumerate() {
+                        let expected = expected.get(row).copied().unwrap_or(f32::NAN);
+                        let same = estimate.to_bits() == expected.to_bits() || estimate.is_nan() && expected.is_nan();
+                        assert!(same, "{dim}, {count}: {estimate} {expected}");
+                    }
+                }
+            }
+            let mut none = [0.0; BLOCK_ROWS];
+            view.estimate_block(&lookup, &blocks, blocks.blocks(), &mut none);
+            assert!(none.iter().all(|estimate| estimate.is_nan()));
+        }
     }
 }
 

@@ -5,26 +5,28 @@
 //! almost nothing (see [`CONFIDENCE`]).
 
 use super::beam_search::rescored_filtered;
-use super::flat::{SCAN_BATCH, Scan};
-use super::interleaved::SearchScratch;
+use super::flat::Scan;
+use super::interleaved::{Kept, SearchScratch};
 use super::params::SearchParams;
+use super::slot_set::{FIRST, SlotBlocks};
 use super::view::ShardView;
 use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored};
+use crate::kernels::BLOCK_ROWS;
 use crate::quant::Prepared;
 
 /// A row is scored where its estimate, raised by this many standard deviations of its error (`RaBitQ`, theorem 3.2), is among the best so
 /// far. One in 44 errs by more: of the hits nearest to the threshold as many are lost, and fewer of the others.
-const CONFIDENCE: f32 = 2.0;
-/// Slots that are estimated together. Their sketches are prefetched, and are in the cache for all questions of the scan.
-const BLOCK: usize = 256;
-/// Slots whose estimates are kept: the best of them are scored first, so that there is a threshold for all others from the start.
-const FIRST: usize = 8192;
-/// The best are found by a sample of every eighth of these estimates.
-const SAMPLED: usize = 8;
-/// Slots that are scored first, about, for each hit that is wanted.
+pub(super) const CONFIDENCE: f32 = 2.0;
+/// Questions that are answered in one pass: they share what it costs to lay out the sketches.
+const QUESTIONS: usize = 32;
+/// Slots that are scored first, about, for each hit that is wanted: the threshold is the better for it.
 const TAKEN: usize = 2;
+/// Most estimates of which one is the best of its group: as many groups have one that is not below the first threshold as slots are to be taken.
+const GROUP: usize = 64;
+/// Fewest groups for each slot that is to be taken.
+const GROUPS: usize = 4;
 /// Hits beyond twice those kept before the threshold is found again.
-const SLACK: usize = 64;
+const SLACK: usize = 16;
 /// Int8 rows that are prefetched ahead of the one that is scored.
 const AHEAD: usize = 4;
 
@@ -32,31 +34,35 @@ const AHEAD: usize = 4;
 struct Question<'a> {
     number: usize,
     prepared: &'a mut Prepared,
+    kept: Kept,
     scan: Scan,
-    /// Of the first slots, until there is a threshold.
-    estimates: Vec<f32>,
     cost: Cost,
     completeness: Completeness,
 }
 
-/// Estimates that are compared together: few groups hold one that is high enough.
-const GROUP: usize = 16;
+/// The best estimate of each group of `size`; NaN is none.
+fn best_of_each(size: usize, estimates: &[f32], best: &mut Vec<f32>) {
+    let larger = |best: f32, estimate: &f32| if *estimate > best { *estimate } else { best };
+    best.clear();
+    best.extend(estimates.chunks(size).map(|group| {
+        let (lanes, rest) = group.as_chunks::<8>();
+        // Side by side, so that they are compared in registers.
+        let best = lanes
+            .iter()
+            .fold([f32::NEG_INFINITY; 8], |best, lanes| std::array::from_fn(|at| larger(best[at], &lanes[at])));
+        rest.iter().chain(&best).fold(f32::NEG_INFINITY, larger)
+    }));
+}
 
-/// The slots whose estimates are not below `least`, with these.
-fn not_below(least: f32, slots: &[u32], estimates: &[f32], found: &mut Vec<Scored>) {
-    found.clear();
-    let mut look = |slots: &[u32], estimates: &[f32]| {
-        let each = slots.iter().zip(estimates).filter(|(_, estimate)| **estimate >= least);
-        found.extend(each.map(|(slot, estimate)| Scored { node: *slot, score: *estimate }));
-    };
-    let ((groups, rest), (of_groups, of_rest)) = (estimates.as_chunks::<GROUP>(), slots.as_chunks::<GROUP>());
-    for (estimates, slots) in groups.iter().zip(of_groups) {
-        // A sum, so that they are compared in registers.
-        if estimates.iter().map(|estimate| u32::from(*estimate >= least)).sum::<u32>() > 0 {
-            look(slots, estimates);
+/// Adds the slots of a block whose bit in `rows` is set.
+fn add_rows(mut rows: u64, slots: &[u32], estimates: &[f32; BLOCK_ROWS], promising: &mut Vec<Scored>) {
+    while rows != 0 {
+        let row = rows.trailing_zeros() as usize;
+        rows &= rows - 1;
+        if let Some(slot) = slots.get(row) {
+            promising.push(Scored { node: *slot, score: estimates[row] });
         }
     }
-    look(of_rest, rest);
 }
 
 impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
@@ -70,9 +76,9 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         scratch: &mut SearchScratch,
         mut found: impl FnMut(usize, Hits<Scored>),
     ) {
-        let mut states = scratch.take_states(SCAN_BATCH.min(queries.len()));
+        let mut states = scratch.take_states(QUESTIONS.min(queries.len()));
         let numbered: Vec<(usize, &[f32])> = queries.iter().copied().enumerate().collect();
-        for batch in numbered.chunks(SCAN_BATCH) {
+        for batch in numbered.chunks(QUESTIONS) {
             let mut questions = Vec::with_capacity(batch.len());
             for ((number, query), state) in batch.iter().zip(&mut states) {
                 if query.len() != self.codes.codec().dim() {
@@ -80,17 +86,21 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
                     continue;
                 }
                 self.codes.codec().prepare(query, &mut state.prepared);
+                let mut kept = scratch.kept.pop().unwrap_or_default();
+                state.prepared.look_up(CONFIDENCE, &mut kept.lookup);
+                kept.estimates.clear();
                 questions.push(Question {
                     number: *number,
                     prepared: &mut state.prepared,
+                    kept,
                     scan: Scan::new(params.k + rescored_filtered(params.k), allowed.len(), SLACK),
-                    estimates: Vec::with_capacity(allowed.len().min(FIRST)),
                     cost: Cost { scans: 1, ..Cost::default() },
                     completeness: Completeness::Complete,
                 });
             }
             self.scan_blocks(&mut questions, allowed, params, scratch);
-            for question in questions {
+            for mut question in questions {
+                scratch.kept.push(std::mem::take(&mut question.kept));
                 let query = queries.get(question.number).copied().unwrap_or(&[]);
                 found(question.number, self.rescored(question, query, params.k));
             }
@@ -106,45 +116,38 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
     ) {
-        let mut first = Vec::with_capacity(allowed.len().min(FIRST));
-        let allowed = allowed.slots(self.order);
-        let mut left = allowed.bits.ones().map(|slot| slot as u32);
-        let (mut block, mut next) = (Vec::with_capacity(BLOCK), Vec::with_capacity(BLOCK));
-        next.extend(left.by_ref().take(BLOCK));
-        self.codes.prefetch_lines(&next);
-        while !next.is_empty() {
-            std::mem::swap(&mut block, &mut next);
-            next.clear();
-            next.extend(left.by_ref().take(BLOCK));
-            self.codes.prefetch_lines(&next);
+        let mut blocks = SlotBlocks::new(allowed.slots(self.order), self.codes, questions.len());
+        let (mut first, mut has_threshold) = (Vec::with_capacity(allowed.len().min(FIRST)), false);
+        while blocks.advance(&mut scratch.blocks) {
             if params.cancel.is_cancelled() {
                 for question in questions.iter_mut() {
                     question.completeness = Completeness::Cancelled;
                 }
                 return;
             }
-            let is_first = first.len() < FIRST;
             for question in questions.iter_mut() {
-                let SearchScratch { products, scores, .. } = scratch;
-                self.codes.estimate(question.prepared, &block, CONFIDENCE, products, scores);
-                question.cost.estimated += block.len() as u64;
-                if is_first {
-                    question.estimates.extend_from_slice(scores);
-                } else {
-                    self.score_promising(question, &block, scratch);
+                self.estimate(question, &blocks, scratch);
+                if has_threshold {
+                    self.score_promising(question, blocks.slots());
                 }
             }
-            if is_first {
-                first.extend_from_slice(&block);
-                if first.len() >= FIRST || next.is_empty() {
+            if !has_threshold {
+                first.extend_from_slice(blocks.slots());
+                if first.len() >= FIRST {
+                    has_threshold = true;
                     for question in questions.iter_mut() {
                         self.score_first(question, &first, scratch);
                     }
                 }
             }
         }
-        if !allowed.is_complete {
-            for question in questions.iter_mut() {
+        for question in questions.iter_mut() {
+            if has_threshold {
+                self.score_promising(question, &[]);
+            } else {
+                self.score_first(question, &first, scratch);
+            }
+            if blocks.is_damaged() {
                 question.completeness = Completeness::Damaged;
             }
         }
@@ -152,57 +155,76 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
 
     /// Scores the first slots that may be among the best: those with the best estimates, which gives a threshold, then the others above it.
     fn score_first(&self, question: &mut Question<'_>, first: &[u32], scratch: &mut SearchScratch) {
-        let SearchScratch { scores: sample, promising, .. } = scratch;
-        let estimates = std::mem::take(&mut question.estimates);
-        let wanted = question.scan.wanted().saturating_add(1);
-        sample.clear();
-        sample.extend(estimates.iter().step_by(SAMPLED).filter(|estimate| !estimate.is_nan()));
-        let mut rank = TAKEN.saturating_mul(wanted).div_ceil(SAMPLED);
-        let least = loop {
-            let enough = rank < sample.len();
-            let least =
-                if enough { *sample.select_nth_unstable_by(rank, |a, b| b.total_cmp(a)).1 } else { f32::NEG_INFINITY };
-            not_below(least, first, &estimates, promising);
-            if !enough || promising.len() >= wanted {
-                break least;
-            }
-            rank *= 2;
-        };
+        let SearchScratch { scores: best, promising, .. } = scratch;
+        let estimates = std::mem::take(&mut question.kept.estimates);
+        let taken = question.scan.wanted().saturating_mul(TAKEN);
+        let size = (first.len() / taken.saturating_mul(GROUPS).max(1)).clamp(1, GROUP);
+        best_of_each(size, estimates.as_flattened(), best);
+        let enough = taken < best.len();
+        let least =
+            if enough { *best.select_nth_unstable_by(taken, |a, b| b.total_cmp(a)).1 } else { f32::NEG_INFINITY };
+        promising.clear();
+        for (slots, estimates) in first.chunks(BLOCK_ROWS).zip(&estimates) {
+            add_rows(self.codes.not_below(estimates, least), slots, estimates, promising);
+        }
         self.score(question, promising);
         question.scan.compact();
         let threshold = question.scan.threshold;
         if threshold < least {
-            not_below(threshold, first, &estimates, promising);
-            promising.retain(|one| one.score < least);
+            promising.clear();
+            for (slots, estimates) in first.chunks(BLOCK_ROWS).zip(&estimates) {
+                let rows = self.codes.not_below(estimates, threshold) & !self.codes.not_below(estimates, least);
+                add_rows(rows, slots, estimates, promising);
+            }
             self.score(question, promising);
         }
-        self.look_for_damage(question, first, &estimates);
+        question.kept.estimates = estimates;
+        question.kept.estimates.clear();
     }
 
-    /// Scores the slots of a block, of which `scratch` has the estimates, that may be among the best.
-    fn score_promising(&self, question: &mut Question<'_>, block: &[u32], scratch: &mut SearchScratch) {
-        let SearchScratch { scores, promising, .. } = scratch;
-        not_below(question.scan.threshold, block, scores, promising);
-        self.score(question, promising);
-        self.look_for_damage(question, block, scores);
-    }
-
-    /// Notes codes that are damaged, by their estimates.
-    fn look_for_damage(&self, question: &mut Question<'_>, slots: &[u32], estimates: &[f32]) {
-        let none = estimates.iter().fold(true, |none, estimate| none & !estimate.is_nan());
-        if !none && slots.iter().zip(estimates).any(|(slot, estimate)| estimate.is_nan() && !self.codes.is_valid(*slot))
-        {
-            question.completeness = Completeness::Damaged;
+    /// Adds the estimates of a block.
+    fn estimate(&self, question: &mut Question<'_>, blocks: &SlotBlocks<'_>, scratch: &mut SearchScratch) {
+        let SearchScratch { blocks: sketches, products, scores, .. } = scratch;
+        let Question { prepared, kept, cost, completeness, .. } = question;
+        cost.estimated += blocks.slots().len() as u64;
+        for (at, slots) in blocks.slots().chunks(BLOCK_ROWS).enumerate() {
+            let mut estimates = [f32::NAN; BLOCK_ROWS];
+            if let Some((sketches, first)) = blocks.sketches(sketches) {
+                self.codes.estimate_block(&kept.lookup, sketches, first + at, &mut estimates);
+            } else {
+                self.codes.estimate(prepared, slots, CONFIDENCE, products, scores);
+                estimates.iter_mut().zip(scores.iter()).for_each(|(to, from)| *to = *from);
+                if scores.iter().any(|score| score.is_nan()) && slots.iter().any(|slot| !self.codes.is_valid(*slot)) {
+                    *completeness = Completeness::Damaged;
+                }
+            }
+            kept.estimates.push(estimates);
         }
+    }
+
+    /// Scores the promising slots of the block before, whose rows have come in the meantime, and finds those of a block of which the estimates are
+    /// the last ones.
+    fn score_promising(&self, question: &mut Question<'_>, slots: &[u32]) {
+        let mut promising = std::mem::take(&mut question.kept.promising);
+        self.score(question, &promising);
+        promising.clear();
+        for (slots, estimates) in slots.chunks(BLOCK_ROWS).zip(&question.kept.estimates) {
+            add_rows(self.codes.not_below(estimates, question.scan.threshold), slots, estimates, &mut promising);
+        }
+        question.kept.estimates.clear();
+        for one in &promising {
+            self.codes.prefetch_code(one.node);
+        }
+        question.kept.promising = promising;
     }
 
     /// Scores slots by their int8 rows, as long as their estimates are not below the threshold.
     fn score(&self, question: &mut Question<'_>, promising: &[Scored]) {
         let Question { prepared, scan, cost, completeness, .. } = question;
-        promising.iter().take(AHEAD).for_each(|next| self.codes.prefetch_row(next.node));
+        promising.iter().take(AHEAD).for_each(|next| self.codes.prefetch_code(next.node));
         for (at, Scored { node: slot, score: estimate }) in promising.iter().enumerate() {
             if let Some(next) = promising.get(at + AHEAD) {
-                self.codes.prefetch_row(next.node);
+                self.codes.prefetch_code(next.node);
             }
             if *estimate < scan.threshold {
                 continue;
@@ -249,64 +271,5 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             completeness = Completeness::Damaged;
         }
         Hits { hits, cost, completeness }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Metric;
-    use crate::quant::{Codec, Codes};
-    use crate::rows::DenseRows;
-    use crate::search::SearchScratch;
-
-    const DIM: usize = 32;
-
-    fn values(count: usize, seed: u64) -> Vec<f32> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        };
-        (0..count * DIM).map(|_| next()).collect()
-    }
-
-    /// Whatever is scored first: nothing is lost whose estimate and score are not below the last hit's score, in the first slots and in the blocks
-    /// after them.
-    #[test]
-    fn all_that_estimate_and_score_allow_is_found() {
-        let (all, questions) = (values(15_000, 1), values(7, 2));
-        let rows = DenseRows::new(&all, DIM);
-        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Dot, 3));
-        let codes = codes.view();
-        let view = ShardView { codes, links: &(), order: None, rows: &rows, metric: Metric::Dot };
-        let queries: Vec<&[f32]> = questions.chunks(DIM).collect();
-        for (step, k) in [(1, 10), (1, 600), (2, 1), (2, 10), (40, 10), (40, 1_000)] {
-            let mut allowed = NodeSet::new(15_000);
-            (0..15_000).filter(|node| node % step == 0).for_each(|node| _ = allowed.insert(node));
-            let slots: Vec<u32> = allowed.iter().collect();
-            let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(k, k) };
-            let (mut prepared, mut products, mut estimates) = (Prepared::default(), Vec::new(), Vec::new());
-            let mut answered = 0;
-            view.scan_codes(&queries, &allowed, &params, &mut SearchScratch::default(), |number, found| {
-                answered += 1;
-                codes.codec().prepare(queries[number], &mut prepared);
-                codes.estimate(&prepared, &slots, CONFIDENCE, &mut products, &mut estimates);
-                let hits: Vec<u32> = found.hits.iter().map(|hit| hit.node).collect();
-                assert!(hits.len() >= slots.len().min(k + rescored_filtered(k)), "{step} {k}: {}", hits.len());
-                let last = hits.iter().map(|node| codes.score(&prepared, *node)).fold(f32::INFINITY, f32::min);
-                for (slot, estimate) in slots.iter().zip(&estimates) {
-                    let is_due = *estimate >= last && codes.score(&prepared, *slot) >= last;
-                    assert!(!is_due || hits.contains(slot), "{step} {k}: slot {slot}");
-                }
-                assert_eq!((found.cost.estimated, found.cost.scans), (slots.len() as u64, 1));
-                assert!(
-                    k > 10 || step > 2 || found.cost.scored < slots.len() as u64 / 2,
-                    "{step} {k}: {}",
-                    found.cost.scored
-                );
-            });
-            assert_eq!(answered, queries.len());
-        }
     }
 }

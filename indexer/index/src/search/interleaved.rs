@@ -4,6 +4,8 @@ use super::beam_search::{BeamSearch, SearchState};
 use super::params::SearchParams;
 use super::view::ShardView;
 use super::{Completeness, ExactRows, Hits, Scored, SlotLinks, UpperLayers};
+use crate::kernels::{BLOCK_ROWS, Lookup};
+use crate::quant::SketchBlocks;
 
 /// Searches interleaved on one thread: enough to hide the latency of memory, few enough that their own state stays in
 /// the L2 cache.
@@ -13,6 +15,16 @@ const INTERLEAVED_ON_DISK: usize = 32;
 /// Steps between two checks for cancellation.
 const STEPS_BETWEEN_CHECKS: u64 = 256;
 
+/// Memory of the scan of codes for one question, reused for the next ones.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) lookup: Lookup,
+    /// Of the first slots.
+    pub(super) estimates: Vec<[f32; BLOCK_ROWS]>,
+    /// Slots that may be among the best, whose int8 rows are on their way.
+    pub(super) promising: Vec<Scored>,
+}
+
 /// Scratch memory of the searches on one thread, reused by the next ones.
 #[derive(Debug, Default)]
 pub struct SearchScratch {
@@ -21,6 +33,8 @@ pub struct SearchScratch {
     pub(super) products: Vec<i32>,
     pub(super) scores: Vec<f32>,
     pub(super) promising: Vec<Scored>,
+    pub(super) blocks: SketchBlocks,
+    pub(super) kept: Vec<Kept>,
 }
 
 impl SearchScratch {

@@ -8,6 +8,7 @@
 //! | `beam_search/` | **the algorithm**: one beam search over codes, as a sequence of steps; what differs through a filter |
 //! | `interleaved.rs` | beam searches for several questions, interleaved on one thread: what the searcher runs |
 //! | `code_scan.rs` | the scan of the codes of all allowed slots: for filters that allow few |
+//! | `slot_set.rs` | the slots that a filter allows, and their sketches laid out for such a scan |
 //! | `planned.rs` | which of these a search of a shard is, by their costs |
 //! | `neighbours.rs` | the same search with a row as the question, for graph builders |
 //! | `candidates.rs`, `visited.rs` | the candidate queue and the visited set of a search |
@@ -27,6 +28,7 @@ mod neighbours;
 mod node_set;
 mod params;
 mod planned;
+mod slot_set;
 mod topk;
 mod view;
 mod visited;

@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use fixedbitset::FixedBitSet;
 
+use super::slot_set::SlotSet;
+
 /// Some of the nodes of a shard, and how many.
 #[derive(Debug, Clone, Default)]
 pub struct NodeSet {
@@ -11,49 +13,6 @@ pub struct NodeSet {
     len: usize,
     /// The same by slot, once a search has needed it: sets are shared by many searches.
     slots: OnceLock<SlotSet>,
-}
-
-/// The slots of the nodes of a set.
-#[derive(Debug, Clone)]
-pub(super) struct SlotSet {
-    pub(super) bits: FixedBitSet,
-    /// Whether each of the nodes has one, which in an intact shard it has.
-    pub(super) is_complete: bool,
-    /// At most [`SAMPLE`] of them, evenly spaced.
-    pub(super) sample: Vec<u32>,
-}
-
-/// Slots of which those nearest to a question are entry points: the more, the nearer; all of them cost less than three expansions.
-const SAMPLE: usize = 256;
-
-/// Bits of a word.
-const WORD: usize = usize::BITS as usize;
-
-impl SlotSet {
-    fn new(bits: FixedBitSet, nodes: usize) -> Self {
-        let slots = bits.count_ones(..);
-        let sample = bits.ones().step_by(slots.div_ceil(SAMPLE).max(1)).map(|slot| slot as u32).collect();
-        Self { bits, is_complete: slots == nodes, sample }
-    }
-
-    /// Keeps the slots that are in the set, and moves the others to `others`, both in their order.
-    pub(super) fn partition(&self, slots: &mut Vec<u32>, others: &mut Vec<u32>) {
-        let (words, count) = (self.bits.as_slice(), slots.len());
-        others.resize(count, 0);
-        let (mut kept, mut moved) = (0, 0);
-        // No branch depends on the set: which links are allowed is as good as random.
-        for at in 0..count {
-            let slot = slots[at];
-            let word = words.get(slot as usize / WORD).copied().unwrap_or(0);
-            let is_in = word >> (slot as usize % WORD) & 1;
-            slots[kept] = slot;
-            others[moved] = slot;
-            kept += is_in;
-            moved += 1 - is_in;
-        }
-        slots.truncate(kept);
-        others.truncate(moved);
-    }
 }
 
 impl PartialEq for NodeSet {
@@ -140,9 +99,10 @@ impl NodeSet {
         self.bits.len()
     }
 
-    /// Bytes that it takes, once a search has used it.
-    pub fn bytes(&self) -> usize {
-        2 * self.bits.len().div_ceil(8) + SAMPLE * size_of::<u32>() + size_of::<Self>()
+    /// Bytes that it takes at most, once vectors of `dim` values have been searched through it: its bits by node and by slot, and the sketches
+    /// of its slots, where they are kept for scans.
+    pub fn bytes(&self, dim: usize) -> usize {
+        self.bits.len().div_ceil(8) + SlotSet::bytes(self.bits.len(), self.len, dim) + size_of::<Self>()
     }
 
     /// Its nodes, ascending.
@@ -173,14 +133,5 @@ mod tests {
             (Some(3), Some(2))
         );
         assert!(set.contains(64) && !set.contains(65) && !set.contains(200) && !set.contains(u32::MAX));
-    }
-
-    #[test]
-    fn slots_are_told_apart_in_their_order() {
-        let mut set = NodeSet::new(200);
-        set.extend([5, 199, 64, 63]);
-        let (mut slots, mut others) = (vec![199, 6, 500, 63, 5, u32::MAX, 0, 64], vec![7; 3]);
-        set.slots(None).partition(&mut slots, &mut others);
-        assert_eq!((slots, others), (vec![199, 63, 5, 64], vec![6, 500, u32::MAX, 0]));
     }
 }

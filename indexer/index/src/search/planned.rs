@@ -5,19 +5,24 @@
 
 use super::interleaved::SearchScratch;
 use super::params::{Far, Live, MinCompetitive, SearchParams};
+use super::slot_set::MOST_KEPT;
 use super::view::ShardView;
 use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks, UpperLayers};
 use crate::certificate::Certificate;
 
 /// Codes that can be scanned at the cost of expanding one candidate, where all nodes are candidates.
 ///
-/// Measured on 100,000 MiniLM sentences at ef 40, in microseconds for 10, 20 and 50 % of them: by a scan 49, 96, 229; by a beam among all
-/// 164, 91, 44; by one among the allowed 80, 69, 54. Of one question at a time a scan takes half as much again, which lowers these a little.
+/// Measured on 100,000 MiniLM sentences at ef 40, in microseconds for 10, 20 and 50 % of them, many questions at a time or one: by a scan 20, 36 and 67,
+/// or 22, 40 and 81 (one alone over nodes that are scanned for the first time: 72, 135 and 324); by a beam among all 167, 88 and 40, or 222, 116
+/// and 55; by one among the allowed 80, 65 and 54.
 /// `DYAD_SHARD=FILE cargo test --release -p dyad-indexer --test it -- --ignored --nocapture graph_and_scan`
-const CODES_PER_EXPANSION: f64 = 90.0;
+const CODES_PER_EXPANSION: f64 = 350.0;
 
 /// The same where only allowed nodes are candidates.
-const CODES_PER_TWO_HOPS: f64 = 300.0;
+const CODES_PER_TWO_HOPS: f64 = 800.0;
+
+/// How much more a scan of a code costs where sketches are laid out for every search: of that many nodes they are not kept.
+const NOT_KEPT: f64 = 4.0;
 
 /// Least share of allowed nodes at which the graph is searched among them alone: below it, the nodes two links from one hold fewer than
 /// `M` allowed ones, and these no longer lead to each other.
@@ -29,13 +34,18 @@ const LEAST_AMONG_ALLOWED: f64 = 1.0 / 32.0;
 const FAR: usize = 2;
 
 /// So few allowed nodes are compared by their vectors and not by their codes, and so are twice the wanted hits: exact, and no slower. Measured
-/// as above, in microseconds for 499, 965 and 1,950 nodes: by vectors 9, 18, 42; by codes 8, 11, 16.
-const EXACT: usize = 512;
+/// as above, in microseconds for 100, 200, 300 and 500 nodes: by vectors 2, 4, 6, 9; by codes from 300 on 5.
+const EXACT: usize = 256;
+
+/// What a scan of some nodes costs, in codes whose sketches are laid out.
+fn scan_cost(nodes: usize) -> f64 {
+    nodes as f64 * if nodes > MOST_KEPT { NOT_KEPT } else { 1.0 }
+}
 
 /// Expansions after which a search among all nodes is given up for a scan of `scanned` nodes: it then costs as much as two scans. A typical
 /// question costs less than one, one whose allowed nodes are far away costs more.
-fn most_expansions(scanned: f64) -> usize {
-    (2.0 * scanned / CODES_PER_EXPANSION) as usize
+fn most_expansions(scanned: usize) -> usize {
+    (2.0 * scan_cost(scanned) / CODES_PER_EXPANSION) as usize
 }
 
 /// About how many of `nodes` there are to `count` of `allowed` ones.
@@ -59,7 +69,7 @@ impl FilterPlan {
         let among_all = wide as f64 * CODES_PER_EXPANSION;
         let is_connected = allowed as f64 >= nodes as f64 * LEAST_AMONG_ALLOWED;
         let among_allowed = if is_connected { ef as f64 * CODES_PER_TWO_HOPS } else { f64::INFINITY };
-        if allowed as f64 <= among_all.min(among_allowed) {
+        if scan_cost(allowed) <= among_all.min(among_allowed) {
             Self::Scan
         } else if among_allowed < among_all {
             Self::AmongAllowed
@@ -210,14 +220,14 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
             return Some(SearchParams { k, ef, margin, expansion_bound, ..*params });
         };
         // Deleted nodes are traversed, and taken to be spread like the others.
-        let (count, wide) = (nodes.len() as f64, self.wide(ef, nodes.len(), self.nodes()));
+        let (count, wide) = (nodes.len(), self.wide(ef, nodes.len(), self.nodes()));
         let max_expansions = Some(most_expansions(count));
         let margin = params.margin.or_else(|| certificate.margin(k, ef));
         let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(k, ef));
         // Without a margin the search goes on until it has `ef` live nodes.
         let ef = if margin.is_some() { wide } else { ef };
         let planned = SearchParams { k, ef, margin, expansion_bound, max_expansions, allowed: Some(nodes), ..*params };
-        (count > wide as f64 * CODES_PER_EXPANSION).then_some(planned)
+        (scan_cost(count) > wide as f64 * CODES_PER_EXPANSION).then_some(planned)
     }
 
     /// The parameters of the graph search through a filter; none where a scan of the allowed nodes costs less.
@@ -228,17 +238,16 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
             params.live.map_or((self.certificate, self.nodes()), |live| (live.certificate, live.nodes.len()));
         let rank = |count: usize| self.wide(count, allowed.len(), of);
         let margin = params.margin.or_else(|| certificate.margin(rank(k), rank(ef)));
-        let count = allowed.len() as f64;
         let far_ef = ef.saturating_mul(FAR);
-        let share = count / self.nodes() as f64;
-        let walks_far = share >= LEAST_AMONG_ALLOWED && far_ef as f64 * CODES_PER_TWO_HOPS < count;
+        let share = allowed.len() as f64 / self.nodes() as f64;
+        let walks_far = share >= LEAST_AMONG_ALLOWED && far_ef as f64 * CODES_PER_TWO_HOPS < scan_cost(allowed.len());
         let far = Far { share, ef: walks_far.then_some(far_ef) };
         let planned = SearchParams { k, ef, margin, far: Some(far), ..*params };
         match FilterPlan::new(ef, allowed.len(), self.nodes()) {
             FilterPlan::Scan => None,
             FilterPlan::AmongAllowed => Some(SearchParams { two_hop: true, ..planned }),
             FilterPlan::AmongAll(wide) => {
-                let max_expansions = Some(most_expansions(count));
+                let max_expansions = Some(most_expansions(allowed.len()));
                 // Without a margin the search goes on until it has `ef` allowed nodes.
                 let ef = if margin.is_some() { wide } else { ef };
                 Some(SearchParams { ef, max_expansions, ..planned })

@@ -2,12 +2,14 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `fast_scan.rs` | blocks of sketches by tables in registers |
 //! | `float.rs` | inner product and squared distance over f32, inner product with f16 |
 //! | `int8.rs` | inner product of int8 and u8, widened to 16 bits |
 //! | `sketch.rs` | sketches by `cnt` |
 //!
 //! The remainder of a row is padded with zeros, so that every length takes the same path.
 
+mod fast_scan;
 mod float;
 mod int8;
 mod sketch;
@@ -40,7 +42,13 @@ pub(super) fn neon_kernels() -> Option<Kernels> {
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             sketch::sketch(planes, words, lines, stride, ids, out);
         },
+        // SAFETY: this processor has NEON, as checked above.
+        fast_scan: |lookup, bytes, factors, estimates| unsafe {
+            fast_scan::fast_scan(lookup, bytes, factors, estimates);
+        },
+        not_below: super::SCALAR.not_below,
         // Every compiler for this processor uses NEON.
+        transpose: super::SCALAR.transpose,
         rotate: super::SCALAR.rotate,
     })
 }

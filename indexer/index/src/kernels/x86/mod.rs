@@ -37,6 +37,14 @@ pub(super) fn avx2_kernels() -> Option<Kernels> {
             avx2::sketch(planes, words, lines, stride, ids, out);
         },
         // SAFETY: this processor has AVX2, as checked above.
+        fast_scan: |lookup, bytes, factors, estimates| unsafe {
+            avx2::fast_scan(lookup, bytes, factors, estimates);
+        },
+        // SAFETY: this processor has AVX2, as checked above.
+        not_below: |estimates, least| unsafe { avx2::not_below(estimates, least) },
+        // SAFETY: this processor has AVX2, as checked above.
+        transpose: |lines, stride, ids, bytes| unsafe { avx2::transpose(lines, stride, ids, bytes) },
+        // SAFETY: this processor has AVX2, as checked above.
         rotate: |signs, block, values| unsafe { avx2::rotate(signs, block, values) },
     })
 }
@@ -70,6 +78,14 @@ pub(super) fn avx512_kernels() -> Option<Kernels> {
         sketch: |planes, words, lines, stride, ids, out| unsafe {
             avx512::sketch(planes, words, lines, stride, ids, out);
         },
+        // SAFETY: this processor has AVX-512F and BW, as checked above.
+        fast_scan: |lookup, bytes, factors, estimates| unsafe {
+            avx512::fast_scan(lookup, bytes, factors, estimates);
+        },
+        // SAFETY: this processor has AVX-512F, as checked above.
+        not_below: |estimates, least| unsafe { avx512::not_below(estimates, least) },
+        // SAFETY: this processor has AVX-512F and BW, as checked above.
+        transpose: |lines, stride, ids, bytes| unsafe { avx512::transpose(lines, stride, ids, bytes) },
         // Compiled for AVX-512, its short steps become scatters.
         // SAFETY: this processor has AVX2, as checked above.
         rotate: |signs, block, values| unsafe { avx2::rotate(signs, block, values) },

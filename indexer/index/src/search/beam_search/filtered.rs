@@ -6,8 +6,8 @@
 //! A search for a question near which few are allowed becomes one of this kind, with a wider beam ([`Far`]): among all nodes, it would expand
 //! very many that are not.
 
-use super::super::node_set::SlotSet;
 use super::super::params::Far;
+use super::super::slot_set::SlotSet;
 use super::super::{Completeness, Scored, SlotLinks};
 use super::{BeamSearch, ENOUGH, Fetch, SearchState};
 

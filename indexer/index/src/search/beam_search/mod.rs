@@ -16,8 +16,8 @@
 mod filtered;
 
 use super::candidates::CandidateQueue;
-use super::node_set::SlotSet;
 use super::params::{Far, MinCompetitive, SearchParams, StopRule};
+use super::slot_set::SlotSet;
 use super::view::ShardView;
 use super::visited::VisitedSet;
 use super::{Completeness, Cost, ExactRows, Hits, Scored, SlotLinks};

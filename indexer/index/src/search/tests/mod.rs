@@ -1,6 +1,7 @@
 //! The graph search against the scan, and the scan against a plain sort.
 
 mod beam_search;
+mod code_scan;
 mod filtered;
 
 use proptest::prelude::*;
