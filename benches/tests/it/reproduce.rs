@@ -70,7 +70,7 @@ fn every_table_runs_and_fills_its_rows() {
         ("sharing", 6, 1),
         ("endx", 9, 2),
         ("endx-tempered", 8, 1),
-        ("endx-causes", 12, 1),
+        ("endx-causes", 14, 1),
         ("rerank", 4, 2),
         ("stages", 4, 2),
         ("bottleneck", 6, 2),
