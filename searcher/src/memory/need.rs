@@ -6,7 +6,8 @@ use std::path::Path;
 
 use dyad_index::format::header::HEADER_LEN;
 use dyad_index::format::{HOT_SECTIONS, Header};
-use dyad_index::manifest::{Manifest, SHARDS_DIR, ShardEntry};
+use dyad_index::manifest::{DeletedEntry, Manifest, SHARDS_DIR, ShardEntry};
+use dyad_index::search::NodeSet;
 use dyad_index::shard::DENSE_FILE;
 use dyad_index::snapshot::Snapshot;
 
@@ -19,7 +20,7 @@ pub struct IndexMemory {
     pub hot: u64,
     /// Of all other files: vectors, keys, texts. Read for the last few candidates, and for hits.
     pub cold: u64,
-    /// Anonymous: deletions.
+    /// Anonymous: deletions, and codes of the documents that are left, where these are few enough to be scanned.
     pub anonymous: u64,
 }
 
@@ -44,7 +45,12 @@ impl IndexMemory {
         let hot = HOT_SECTIONS.iter().filter_map(|kind| header.section(*kind)).map(|section| section.len).sum();
         let files = entry.files.iter().chain(entry.metadata.iter().flat_map(|updates| &updates.files));
         let all = files.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
-        let anonymous = entry.deleted.as_ref().map_or(0, |deleted| deleted.file.bytes);
+        let deletions = |deleted: &DeletedEntry| {
+            let live = entry.documents.saturating_sub(deleted.documents);
+            let kept = NodeSet::bytes_kept(usize::try_from(live).unwrap_or(usize::MAX), header.dim as usize);
+            deleted.file.bytes.saturating_add(kept as u64)
+        };
+        let anonymous = entry.deleted.as_ref().map_or(0, deletions);
         Self { hot, cold: all.saturating_sub(hot), anonymous }
     }
 }

@@ -99,7 +99,9 @@ impl FilterCache {
 
     /// None where `bytes` is 0.
     pub(super) fn new(bytes: usize) -> Option<Self> {
-        let expected = (bytes / (1 << 14)).max(16);
+        // The cache divides its bytes among parts by the number of its entries, and takes none that is larger than a part: that of a filter may have
+        // 4 MiB for every shard.
+        let expected = (bytes >> 20).max(16);
         (bytes > 0).then(|| Self { cache: Cache::with_weighter(expected, bytes as u64, Bytes) })
     }
 
@@ -122,4 +124,17 @@ impl FilterCache {
 
 fn address(snapshot: &Arc<Snapshot>) -> usize {
     Arc::as_ptr(snapshot).addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the number of cores is: an entry that is larger than a part of the cache would never be kept.
+    #[test]
+    fn the_default_cache_has_room_for_a_filter_of_many_documents() {
+        let cache = FilterCache::new(64 << 20).unwrap();
+        let shards = 4 * NodeSet::bytes_kept(1 << 16, 384) as u64;
+        assert!(cache.cache.shard_capacity() > shards, "{} for {shards}", cache.cache.shard_capacity());
+    }
 }

@@ -1,6 +1,6 @@
 //! Sketches laid out for a scan: blocks of rows, byte by byte, with their factors, and questions as tables that are looked up.
 //!
-//! Laying out a row costs as much as estimating it a few times; all questions of a scan share it.
+//! Laying out a row costs as much as estimating it a few times; all questions of a scan share it, and where blocks are kept, later scans too.
 
 use super::codec::{Factors, PLANES, Prepared};
 use super::codes::CodesView;
@@ -8,7 +8,7 @@ use crate::kernels::{BLOCK_ROWS, BlockFactors, Lookup, MOST};
 
 /// Sketches of some slots, laid out for [`CodesView::estimate_block`].
 #[derive(Debug, Clone, Default)]
-pub struct SketchBlocks {
+pub(crate) struct SketchBlocks {
     /// Byte by byte, block by block.
     bytes: Vec<[u8; BLOCK_ROWS]>,
     factors: Vec<BlockFactors>,
@@ -18,13 +18,14 @@ pub struct SketchBlocks {
 }
 
 impl SketchBlocks {
-    /// Blocks of [`BLOCK_ROWS`] slots, the last with fewer.
-    pub fn blocks(&self) -> usize {
-        self.factors.len()
+    /// Bytes that they take.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.capacity() * BLOCK_ROWS + self.factors.capacity() * size_of::<BlockFactors>()
     }
 
-    /// Whether some slot has no codes, or factors that are not finite.
-    pub fn is_damaged(&self) -> bool {
+    /// Whether some slot has no codes, or factors of its estimates that are not finite.
+    pub(crate) fn is_damaged(&self) -> bool {
         self.is_damaged
     }
 }
@@ -50,7 +51,8 @@ const SHARED: [[u8; 16]; 16] = {
     shared
 };
 
-/// The entries of a half byte of a question, by its bits in each plane, and the least sum, which is left out of them.
+/// The entries of a half byte of a question, by its bits in each plane, and the least sum, which is left out of them. Values are from -7 to 7, so that
+/// an entry is at most 28.
 fn entries(planes: [usize; PLANES]) -> ([u8; 16], i32) {
     let [ones, twos, fours, eights] = planes.map(|plane| SHARED[plane & 15]);
     let mut sums = [0i8; 16];
@@ -91,7 +93,7 @@ impl Prepared {
 
 impl CodesView<'_> {
     /// Lays out the sketches of `slots`.
-    pub fn lay_out(&self, slots: &[u32], blocks: &mut SketchBlocks) {
+    pub(crate) fn lay_out(&self, slots: &[u32], blocks: &mut SketchBlocks) {
         let sketch_bytes = self.sketch_bytes();
         blocks.sketch_bytes = sketch_bytes;
         blocks.is_damaged = false;
@@ -108,12 +110,12 @@ impl CodesView<'_> {
                 *block = NO_FACTORS;
             }
             for (row, slot) in slots.iter().enumerate() {
-                let Some(Factors { sketch, error, scale, bias }) = self.factors(*slot) else {
+                let Some(Factors { sketch, error, bias, .. }) = self.factors(*slot) else {
                     blocks.is_damaged = true;
                     block.bias[row] = f32::NAN;
                     continue;
                 };
-                blocks.is_damaged |= ![sketch, error, scale, bias].iter().all(|factor| factor.is_finite());
+                blocks.is_damaged |= ![sketch, error, bias].iter().all(|factor| factor.is_finite());
                 (block.sketch[row], block.bias[row], block.error[row]) = (sketch, bias, error);
             }
         }
@@ -121,7 +123,13 @@ impl CodesView<'_> {
 
     /// The estimates of the slots of a block, as [`CodesView::estimate`] gives them. Places after the last slot get a value that is not
     /// a number.
-    pub fn estimate_block(&self, lookup: &Lookup, blocks: &SketchBlocks, at: usize, estimates: &mut [f32; BLOCK_ROWS]) {
+    pub(crate) fn estimate_block(
+        &self,
+        lookup: &Lookup,
+        blocks: &SketchBlocks,
+        at: usize,
+        estimates: &mut [f32; BLOCK_ROWS],
+    ) {
         let start = at * blocks.sketch_bytes;
         match (blocks.factors.get(at), blocks.bytes.get(start..start + blocks.sketch_bytes)) {
             (Some(factors), Some(bytes)) => self.fast_scan(lookup, bytes, factors, estimates),

@@ -211,7 +211,7 @@ impl<'a> CodesView<'a> {
     }
 
     /// A bit for each estimate of a block that is not below `least`.
-    pub fn not_below(&self, estimates: &[f32; BLOCK_ROWS], least: f32) -> u64 {
+    pub(crate) fn not_below(&self, estimates: &[f32; BLOCK_ROWS], least: f32) -> u64 {
         (self.kernels.not_below)(estimates, least)
     }
 
@@ -234,7 +234,7 @@ impl<'a> CodesView<'a> {
     }
 
     /// Prefetches an int8 row and its factors, where nothing has read the sketch, which is next to them.
-    pub fn prefetch_code(&self, slot: u32) {
+    pub(crate) fn prefetch_code(&self, slot: u32) {
         self.prefetch_lines(&[slot]);
         self.prefetch_row(slot);
     }

@@ -23,7 +23,7 @@ mod codec;
 mod codes;
 mod rotation;
 
-pub use blocks::SketchBlocks;
+pub(crate) use blocks::SketchBlocks;
 pub(crate) use check::Scratch;
 pub use codec::{Codec, Prepared};
 pub use codes::{Codes, CodesView, line_words, row_bytes};

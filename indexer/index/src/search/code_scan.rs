@@ -6,7 +6,7 @@
 
 use super::beam_search::rescored_filtered;
 use super::flat::Scan;
-use super::interleaved::{Kept, SearchScratch};
+use super::interleaved::{ScanMemory, SearchScratch};
 use super::params::SearchParams;
 use super::slot_set::{FIRST, SlotBlocks};
 use super::view::ShardView;
@@ -21,7 +21,8 @@ pub(super) const CONFIDENCE: f32 = 2.0;
 const QUESTIONS: usize = 32;
 /// Slots that are scored first, about, for each hit that is wanted: the threshold is the better for it.
 const TAKEN: usize = 2;
-/// Most estimates of which one is the best of its group: as many groups have one that is not below the first threshold as slots are to be taken.
+/// Largest group of estimates of which only the best is ranked: as many groups as slots are to be taken, and one more, have a best estimate that is
+/// not below the first threshold.
 const GROUP: usize = 64;
 /// Fewest groups for each slot that is to be taken.
 const GROUPS: usize = 4;
@@ -34,7 +35,7 @@ const AHEAD: usize = 4;
 struct Question<'a> {
     number: usize,
     prepared: &'a mut Prepared,
-    kept: Kept,
+    memory: ScanMemory,
     scan: Scan,
     cost: Cost,
     completeness: Completeness,
@@ -86,21 +87,26 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
                     continue;
                 }
                 self.codes.codec().prepare(query, &mut state.prepared);
-                let mut kept = scratch.kept.pop().unwrap_or_default();
-                state.prepared.look_up(CONFIDENCE, &mut kept.lookup);
-                kept.estimates.clear();
+                let mut memory = scratch.scans.pop().unwrap_or_default();
+                state.prepared.look_up(CONFIDENCE, &mut memory.lookup);
+                // A scan that was cancelled has left some.
+                memory.estimates.clear();
+                memory.promising.clear();
                 questions.push(Question {
                     number: *number,
                     prepared: &mut state.prepared,
-                    kept,
+                    memory,
                     scan: Scan::new(params.k + rescored_filtered(params.k), allowed.len(), SLACK),
                     cost: Cost { scans: 1, ..Cost::default() },
                     completeness: Completeness::Complete,
                 });
             }
+            if questions.is_empty() {
+                continue;
+            }
             self.scan_blocks(&mut questions, allowed, params, scratch);
             for mut question in questions {
-                scratch.kept.push(std::mem::take(&mut question.kept));
+                scratch.scans.push(std::mem::take(&mut question.memory));
                 let query = queries.get(question.number).copied().unwrap_or(&[]);
                 found(question.number, self.rescored(question, query, params.k));
             }
@@ -155,8 +161,8 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
 
     /// Scores the first slots that may be among the best: those with the best estimates, which gives a threshold, then the others above it.
     fn score_first(&self, question: &mut Question<'_>, first: &[u32], scratch: &mut SearchScratch) {
-        let SearchScratch { scores: best, promising, .. } = scratch;
-        let estimates = std::mem::take(&mut question.kept.estimates);
+        let best = &mut scratch.scores;
+        let ScanMemory { lookup, mut estimates, mut promising } = std::mem::take(&mut question.memory);
         let taken = question.scan.wanted().saturating_mul(TAKEN);
         let size = (first.len() / taken.saturating_mul(GROUPS).max(1)).clamp(1, GROUP);
         best_of_each(size, estimates.as_flattened(), best);
@@ -165,65 +171,68 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             if enough { *best.select_nth_unstable_by(taken, |a, b| b.total_cmp(a)).1 } else { f32::NEG_INFINITY };
         promising.clear();
         for (slots, estimates) in first.chunks(BLOCK_ROWS).zip(&estimates) {
-            add_rows(self.codes.not_below(estimates, least), slots, estimates, promising);
+            add_rows(self.codes.not_below(estimates, least), slots, estimates, &mut promising);
         }
-        self.score(question, promising);
+        self.score(question, &promising, AHEAD);
         question.scan.compact();
         let threshold = question.scan.threshold;
         if threshold < least {
             promising.clear();
             for (slots, estimates) in first.chunks(BLOCK_ROWS).zip(&estimates) {
                 let rows = self.codes.not_below(estimates, threshold) & !self.codes.not_below(estimates, least);
-                add_rows(rows, slots, estimates, promising);
+                add_rows(rows, slots, estimates, &mut promising);
             }
-            self.score(question, promising);
+            self.score(question, &promising, AHEAD);
         }
-        question.kept.estimates = estimates;
-        question.kept.estimates.clear();
+        estimates.clear();
+        promising.clear();
+        question.memory = ScanMemory { lookup, estimates, promising };
     }
 
     /// Adds the estimates of a block.
     fn estimate(&self, question: &mut Question<'_>, blocks: &SlotBlocks<'_>, scratch: &mut SearchScratch) {
         let SearchScratch { blocks: sketches, products, scores, .. } = scratch;
-        let Question { prepared, kept, cost, completeness, .. } = question;
+        let Question { prepared, memory, cost, completeness, .. } = question;
         cost.estimated += blocks.slots().len() as u64;
         for (at, slots) in blocks.slots().chunks(BLOCK_ROWS).enumerate() {
             let mut estimates = [f32::NAN; BLOCK_ROWS];
             if let Some((sketches, first)) = blocks.sketches(sketches) {
-                self.codes.estimate_block(&kept.lookup, sketches, first + at, &mut estimates);
+                self.codes.estimate_block(&memory.lookup, sketches, first + at, &mut estimates);
             } else {
                 self.codes.estimate(prepared, slots, CONFIDENCE, products, scores);
                 estimates.iter_mut().zip(scores.iter()).for_each(|(to, from)| *to = *from);
-                if scores.iter().any(|score| score.is_nan()) && slots.iter().any(|slot| !self.codes.is_valid(*slot)) {
+                if scores.iter().any(|score| !score.is_finite()) && slots.iter().any(|slot| !self.codes.is_valid(*slot))
+                {
                     *completeness = Completeness::Damaged;
                 }
             }
-            kept.estimates.push(estimates);
+            memory.estimates.push(estimates);
         }
     }
 
     /// Scores the promising slots of the block before, whose rows have come in the meantime, and finds those of a block of which the estimates are
     /// the last ones.
     fn score_promising(&self, question: &mut Question<'_>, slots: &[u32]) {
-        let mut promising = std::mem::take(&mut question.kept.promising);
-        self.score(question, &promising);
+        let mut promising = std::mem::take(&mut question.memory.promising);
+        self.score(question, &promising, 0);
         promising.clear();
-        for (slots, estimates) in slots.chunks(BLOCK_ROWS).zip(&question.kept.estimates) {
+        for (slots, estimates) in slots.chunks(BLOCK_ROWS).zip(&question.memory.estimates) {
             add_rows(self.codes.not_below(estimates, question.scan.threshold), slots, estimates, &mut promising);
         }
-        question.kept.estimates.clear();
+        question.memory.estimates.clear();
         for one in &promising {
             self.codes.prefetch_code(one.node);
         }
-        question.kept.promising = promising;
+        question.memory.promising = promising;
     }
 
-    /// Scores slots by their int8 rows, as long as their estimates are not below the threshold.
-    fn score(&self, question: &mut Question<'_>, promising: &[Scored]) {
+    /// Scores slots by their int8 rows, as long as their estimates are not below the threshold; prefetches those `ahead` of the one that is scored,
+    /// where that has not been done.
+    fn score(&self, question: &mut Question<'_>, promising: &[Scored], ahead: usize) {
         let Question { prepared, scan, cost, completeness, .. } = question;
-        promising.iter().take(AHEAD).for_each(|next| self.codes.prefetch_code(next.node));
+        promising.iter().take(ahead).for_each(|next| self.codes.prefetch_code(next.node));
         for (at, Scored { node: slot, score: estimate }) in promising.iter().enumerate() {
-            if let Some(next) = promising.get(at + AHEAD) {
+            if let Some(next) = promising.get(at + ahead).filter(|_| ahead > 0) {
                 self.codes.prefetch_code(next.node);
             }
             if *estimate < scan.threshold {

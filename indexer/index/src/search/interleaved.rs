@@ -17,9 +17,9 @@ const STEPS_BETWEEN_CHECKS: u64 = 256;
 
 /// Memory of the scan of codes for one question, reused for the next ones.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct ScanMemory {
     pub(super) lookup: Lookup,
-    /// Of the first slots.
+    /// Of the first slots, then of the block that is scored.
     pub(super) estimates: Vec<[f32; BLOCK_ROWS]>,
     /// Slots that may be among the best, whose int8 rows are on their way.
     pub(super) promising: Vec<Scored>,
@@ -32,9 +32,8 @@ pub struct SearchScratch {
     slots: Vec<u32>,
     pub(super) products: Vec<i32>,
     pub(super) scores: Vec<f32>,
-    pub(super) promising: Vec<Scored>,
     pub(super) blocks: SketchBlocks,
-    pub(super) kept: Vec<Kept>,
+    pub(super) scans: Vec<ScanMemory>,
 }
 
 impl SearchScratch {

@@ -7,12 +7,19 @@ use fixedbitset::FixedBitSet;
 use super::slot_set::SlotSet;
 
 /// Some of the nodes of a shard, and how many.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct NodeSet {
     bits: FixedBitSet,
     len: usize,
     /// The same by slot, once a search has needed it: sets are shared by many searches.
     slots: OnceLock<SlotSet>,
+}
+
+/// Without what was derived from it: a copy is made to be changed.
+impl Clone for NodeSet {
+    fn clone(&self) -> Self {
+        Self { bits: self.bits.clone(), len: self.len, slots: OnceLock::new() }
+    }
 }
 
 impl PartialEq for NodeSet {
@@ -97,6 +104,11 @@ impl NodeSet {
     /// Nodes that there are, in it or not.
     pub fn nodes(&self) -> usize {
         self.bits.len()
+    }
+
+    /// Bytes that sketches of `nodes` nodes of vectors of `dim` values take, which are kept with their set once it is scanned again.
+    pub fn bytes_kept(nodes: usize, dim: usize) -> usize {
+        SlotSet::bytes_kept(nodes, dim)
     }
 
     /// Bytes that it takes at most, once vectors of `dim` values have been searched through it: its bits by node and by slot, and the sketches

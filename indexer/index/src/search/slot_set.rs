@@ -11,7 +11,7 @@ use crate::quant::{CodesView, SketchBlocks};
 const WORD: usize = usize::BITS as usize;
 
 /// The slots of the nodes of a set.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct SlotSet {
     pub(super) bits: FixedBitSet,
     pub(super) len: usize,
@@ -36,15 +36,21 @@ impl SlotSet {
 
     /// Bytes of `allowed` of `nodes` slots, at most, of vectors of `dim` values.
     pub(super) fn bytes(nodes: usize, allowed: usize, dim: usize) -> usize {
-        let kept = if allowed <= MOST_KEPT { allowed * LaidOut::bytes_of_slot(dim) } else { 0 };
-        nodes.div_ceil(8) + SAMPLE * size_of::<u32>() + kept
+        nodes.div_ceil(8) + SAMPLE * size_of::<u32>() + Self::bytes_kept(allowed, dim)
+    }
+
+    /// Those of sketches that are kept of `allowed` slots: for each the slot, its sketch, and three factors.
+    pub(super) fn bytes_kept(allowed: usize, dim: usize) -> usize {
+        let of_slot = dim.div_ceil(64) * size_of::<u64>() + 4 * size_of::<u32>();
+        if allowed <= MOST_KEPT { allowed.next_multiple_of(BLOCK_ROWS) * of_slot } else { 0 }
     }
 
     /// All of them, laid out for a scan of `codes`, where that is worth its memory: there are few enough, and they are scanned for several questions,
     /// or again.
     fn laid_out(&self, codes: &CodesView<'_>, questions: usize) -> Option<&LaidOut> {
-        let is_again = questions > 1 || self.is_scanned.set(()).is_err();
-        let is_due = is_again && self.len <= MOST_KEPT;
+        let is_again = self.is_scanned.set(()).is_err() || questions > 1;
+        // On disk, reading all of them at once would take long, and could not be cancelled.
+        let is_due = is_again && self.len <= MOST_KEPT && !codes.are_on_disk();
         is_due.then(|| self.laid_out.get_or_init(|| LaidOut::new(self, codes)))?.of(codes)
     }
 
@@ -129,7 +135,7 @@ impl<'a> Slots<'a> {
 pub(super) const MOST_KEPT: usize = 1 << 16;
 
 /// The slots of a set and their sketches, kept with the set: what a scan reads one after another, and lays out only once.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct LaidOut {
     slots: Vec<u32>,
     sketches: SketchBlocks,
@@ -138,14 +144,9 @@ struct LaidOut {
 }
 
 impl LaidOut {
-    /// Bytes that it takes for each slot: the slot, its sketch, and three factors.
-    fn bytes_of_slot(dim: usize) -> usize {
-        dim.div_ceil(64) * size_of::<u64>() + 4 * size_of::<u32>()
-    }
-
     /// Of all slots of a set.
     fn new(set: &SlotSet, codes: &CodesView<'_>) -> Self {
-        let (mut slots, mut sketches) = (Vec::new(), SketchBlocks::default());
+        let (mut slots, mut sketches) = (Vec::with_capacity(set.len), SketchBlocks::default());
         Slots::new(&set.bits, parts(set)).next_into(&mut slots, usize::MAX);
         codes.lay_out(&slots, &mut sketches);
         Self { slots, sketches, of: codes.address() }
@@ -160,6 +161,9 @@ impl LaidOut {
 /// Slots whose estimates are kept: the best of them are scored first, so that there is a threshold for all others from the start. They are
 /// spread over the shard as all are.
 pub(super) const FIRST: usize = 8192;
+
+// Blocks of sketches end where those of slots do, and where the first slots do.
+const _: () = assert!(BLOCK.is_multiple_of(BLOCK_ROWS) && FIRST.is_multiple_of(BLOCK));
 
 fn parts(set: &SlotSet) -> usize {
     set.len.div_ceil(FIRST)
@@ -238,6 +242,9 @@ impl<'a> SlotBlocks<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Metric;
+    use crate::quant::{Codec, Codes};
+    use crate::rows::DenseRows;
 
     #[test]
     fn slots_come_some_at_a_time_and_in_parts() {
@@ -270,5 +277,28 @@ mod tests {
         let (mut slots, mut others) = (vec![199, 6, 500, 63, 5, u32::MAX, 0, 64], vec![7; 3]);
         SlotSet::new(bits, 4).partition(&mut slots, &mut others);
         assert_eq!((slots, others), (vec![199, 63, 5, 64], vec![6, 500, u32::MAX, 0]));
+    }
+
+    /// Sketches are kept from the second scan on, or for several questions; what they take is what is counted.
+    #[test]
+    fn sketches_are_kept_for_those_who_come_again() {
+        let (dim, all) = (70, vec![0.5; 300 * 70]);
+        let rows = DenseRows::new(&all, dim);
+        let [codes, others] = [1, 2].map(|seed| Codes::encode(&rows, Codec::fit(&rows, Metric::Dot, seed)));
+        let set = || {
+            let mut bits = FixedBitSet::with_capacity(300);
+            bits.extend(0..300);
+            SlotSet::new(bits, 300)
+        };
+        let (alone, together) = (set(), set());
+        assert!(alone.laid_out(&codes.view(), 1).is_none() && alone.laid_out(&codes.view(), 1).is_some());
+        assert!(together.laid_out(&codes.view(), 2).is_some() && together.laid_out(&codes.view(), 1).is_some());
+        assert!(together.laid_out(&others.view(), 2).is_none(), "another shard's");
+        let kept = alone.laid_out.get().unwrap();
+        let bytes = kept.slots.capacity() * size_of::<u32>() + kept.sketches.bytes();
+        let (counted, without) = (SlotSet::bytes(300, 300, dim), SlotSet::bytes(300, 0, dim));
+        assert!(bytes <= counted - without && 2 * bytes > counted - without, "{bytes} of {}", counted - without);
+        let many = SlotSet::bytes(1 << 20, MOST_KEPT + 1, dim);
+        assert_eq!(many, SlotSet::bytes(1 << 20, 0, dim), "so many are not kept");
     }
 }

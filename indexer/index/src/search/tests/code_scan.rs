@@ -1,5 +1,7 @@
 //! The scan of codes against what estimates and scores allow, one by one.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::super::beam_search::rescored_filtered;
 use super::super::code_scan::CONFIDENCE;
 use crate::model::Metric;
@@ -53,26 +55,71 @@ fn a_question_finds_the_same_alone_and_with_others_and_again() {
     }
 }
 
-/// However a block is laid out: a row whose factors are damaged is no hit, and is told.
+/// What a scan has found promising when it is cancelled is nothing to the next one, which uses its memory.
 #[test]
-fn damage_is_told_however_sketches_are_read() {
-    let (all, questions) = (values(3_000, 1), values(2, 2));
+fn a_scan_after_a_cancelled_one_finds_what_it_finds_by_itself() {
+    let (all, questions) = (values(40_000, 1), values(3, 2));
     let rows = DenseRows::new(&all, DIM);
-    let mut codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Dot, 3));
-    let words = codes.lines.len() / 3_000;
-    codes.lines[2_001 * words + 1] = u64::MAX;
+    let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Dot, 3));
     let view = ShardView { codes: codes.view(), links: &(), order: None, rows: &rows, metric: Metric::Dot };
     let queries: Vec<&[f32]> = questions.chunks(DIM).collect();
-    for damaged in [true, false] {
-        let mut allowed = NodeSet::new(3_000);
-        allowed.extend((0..3_000).filter(|node| damaged || *node != 2_001));
-        let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 10) };
-        // The first alone, again, and together.
-        for queries in [&queries[..1], &queries[..1], &queries] {
-            view.scan_codes(queries, &allowed, &params, &mut SearchScratch::default(), |_, found| {
-                assert_eq!(found.completeness == Completeness::Damaged, damaged);
-                assert!(found.hits.len() >= 10 && found.hits.iter().all(|hit| hit.node != 2_001));
-            });
+    let half = |odd: u32| {
+        let mut set = NodeSet::new(40_000);
+        set.extend((0..40_000).filter(|node| node % 2 == odd));
+        set
+    };
+    let scan = |set: &NodeSet, most: usize, scratch: &mut SearchScratch| {
+        let checks = AtomicUsize::new(0);
+        let cancel = || checks.fetch_add(1, Ordering::Relaxed) >= most;
+        let params = SearchParams { allowed: Some(set), cancel: &cancel, ..SearchParams::new(10, 10) };
+        let mut hits = vec![Hits::default(); queries.len()];
+        view.scan_codes(&queries, set, &params, scratch, |number, found| hits[number] = found);
+        hits
+    };
+    let [even, odd] = [0, 1].map(|odd| scan(&half(odd), usize::MAX, &mut SearchScratch::default()));
+    // A threshold is there after 32 blocks of 79.
+    for blocks in [1, 20, 33, 40, 50, 70, 78] {
+        let mut scratch = SearchScratch::default();
+        assert!(scan(&half(0), blocks, &mut scratch).iter().all(Hits::is_cancelled));
+        assert_eq!(scan(&half(1), usize::MAX, &mut scratch), odd, "{blocks}: other nodes");
+        assert!(scan(&half(0), blocks, &mut scratch).iter().all(Hits::is_cancelled));
+        assert_eq!(scan(&half(0), usize::MAX, &mut scratch), even, "{blocks}: again");
+    }
+}
+
+/// However sketches are read, and in the first blocks or later ones: a row whose factors are damaged is no hit, and is told.
+#[test]
+fn damage_is_told_however_sketches_are_read() {
+    const NODES: usize = 70_000;
+    let (all, questions) = (values(NODES, 1), values(2, 2));
+    let rows = DenseRows::new(&all, DIM);
+    let intact = Codes::encode(&rows, Codec::fit(&rows, Metric::Dot, 3));
+    let queries: Vec<&[f32]> = questions.chunks(DIM).collect();
+    let words = intact.lines.len() / NODES;
+    let [nan, infinite] = [f32::NAN, f32::INFINITY].map(|factor| u64::from(factor.to_bits()));
+    // Sketch factor, error and bias.
+    for (word, value) in [(1, nan), (1, infinite << 32), (2, infinite << 32), (2, (1 << 31 | infinite) << 32)] {
+        for at in [2_001, 67_003] {
+            let mut codes = intact.clone();
+            let damaged = &mut codes.lines[at * words + word];
+            *damaged = if value < 1 << 32 { value | *damaged >> 32 << 32 } else { value | *damaged & 0xFFFF_FFFF };
+            let view = ShardView { codes: codes.view(), links: &(), order: None, rows: &rows, metric: Metric::Dot };
+            // Of all nodes nothing is kept: their sketches are laid out for one scan.
+            for (step, has_it) in [(1, true), (2, true), (2, false)] {
+                let mut allowed = NodeSet::new(NODES);
+                allowed.extend((0..NODES as u32).filter(|node| step == 1 || node % 2 == u32::from(has_it)));
+                let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 10) };
+                let mut answered = 0;
+                // The first alone, again, and together.
+                for queries in [&queries[..1], &queries[..1], &queries] {
+                    view.scan_codes(queries, &allowed, &params, &mut SearchScratch::default(), |_, found| {
+                        answered += 1;
+                        assert_eq!(found.completeness == Completeness::Damaged, has_it, "{word} {value:x} {at} {step}");
+                        assert!(found.hits.len() >= 10);
+                    });
+                }
+                assert_eq!(answered, 4);
+            }
         }
     }
 }
