@@ -15,6 +15,7 @@ weight decay (their default), gradients set to none.
 |---|---|
 | sentence-transformers | in training mode, as the trainer has it: the dropout that the model's `config.json` asks for |
 | sentence-transformers-no-dropout | without dropout: the same mathematics as ours |
+| sentence-transformers-bf16-no-dropout | the same under `torch.autocast` to bf16, as the trainer's `bf16=True` |
 """
 
 import lines

@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 
 use crate::error::Error;
 
+/// Threads that embed batches on a GPU: one lays out the next batch while the other one's is computed.
+const GPU_WORKERS: usize = 2;
+
 /// No machine has more cores.
 const MOST_THREADS: usize = 1 << 16;
 
@@ -130,11 +133,11 @@ impl Compute {
         Ok(())
     }
 
-    /// Threads that may compute at once: those of one operator, or workers with a batch each. One on a GPU.
+    /// Threads that may compute at once: those of one operator, or workers with a batch each.
     pub(crate) fn workers(&self) -> usize {
         match self.device {
             Device::Cpu => self.threads.unwrap_or_else(one_per_core).clamp(1, MOST_THREADS),
-            Device::Cuda(_) => 1,
+            Device::Cuda(_) => GPU_WORKERS,
         }
     }
 

@@ -5,6 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`error`], [`device`] | why a model cannot be opened or run; cpu or cuda, number type, threads |
+//! | [`environment`] | settings of libtorch that it reads from the environment alone |
 //! | `random` | random numbers that are the same on every machine |
 //! | [`config`] | what a model directory says about itself, as plain data |
 //! | `checkpoint` | a model as a value: configuration, tensors, files; its fingerprint |
@@ -33,6 +34,7 @@ pub mod cross;
 pub mod data;
 pub mod device;
 pub mod embed;
+pub mod environment;
 pub mod error;
 #[cfg(feature = "train")]
 pub mod loss;

@@ -1,5 +1,7 @@
 """sentence-transformers: the step of its trainer."""
 
+import contextlib
+
 import sentence_transformers
 import torch
 import transformers
@@ -12,12 +14,12 @@ NORM = 1.0
 class SentenceTransformers:
     """One model in training."""
 
-    def __init__(self, dropout):
+    def __init__(self, dropout, bf16=False):
         versions = f"transformers {transformers.__version__}, torch {torch.__version__}"
         self.version = f"{sentence_transformers.__version__} ({versions})"
-        self.dropout = dropout
+        self.dropout, self.bf16 = dropout, bf16
         mode = "with" if dropout else "without"
-        self.settings = f"MultipleNegativesRankingLoss, clipping to norm {NORM}, AdamW(fused=True), f32, {mode} dropout"
+        self.settings = f"MultipleNegativesRankingLoss, clipping to norm {NORM}, AdamW(fused=True), {'autocast to bf16' if bf16 else 'f32'}, {mode} dropout"
         self.device = torch.device("cpu")
         self.model = self.loss = self.optimizer = None
 
@@ -28,7 +30,9 @@ class SentenceTransformers:
         self.device = torch.device(request["device"])
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise ValueError(f"device: torch {torch.__version__} sees no GPU, got {request['device']!r}")
-        self.model = SentenceTransformer(request["model"], device=request["device"])
+        # Without a dtype, transformers 5 takes that of the file.
+        f32 = {"dtype": torch.float32}
+        self.model = SentenceTransformer(request["model"], device=request["device"], model_kwargs=f32)
         self.model.train(self.dropout)
         self.loss = MultipleNegativesRankingLoss(self.model, scale=1.0 / request["temperature"])
         learned = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -47,7 +51,9 @@ class SentenceTransformers:
     def step(self, features):
         """One step; the loss before it."""
         # The modules write into what they are given.
-        loss = self.loss([dict(column) for column in features], None)
+        bf16 = torch.autocast(self.device.type, dtype=torch.bfloat16) if self.bf16 else contextlib.nullcontext()
+        with bf16:
+            loss = self.loss([dict(column) for column in features], None)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), NORM)
         self.optimizer.step()

@@ -103,9 +103,13 @@ impl Arguments {
             Command::Worker { comparison, engine } => match comparison.as_str() {
                 "ann" => ann_worker::serve(&engine, stdin().lock(), stdout()),
                 #[cfg(feature = "torch")]
-                "encode" => encode::serve(&engine, stdin().lock(), stdout()),
+                "encode" => {
+                    dyad_encoder::environment::begin_again();
+                    encode::serve(&engine, stdin().lock(), stdout())
+                }
                 #[cfg(feature = "torch")]
                 "train-step" => {
+                    dyad_encoder::environment::begin_again();
                     dyad_encoder::train::keep_freed_memory();
                     train_step::serve(&engine, stdin().lock(), stdout())
                 }
@@ -115,6 +119,7 @@ impl Arguments {
             },
             #[cfg(feature = "torch")]
             Command::Reproduce(arguments) => {
+                dyad_encoder::environment::begin_again();
                 dyad_encoder::train::keep_freed_memory();
                 arguments.run()
             }

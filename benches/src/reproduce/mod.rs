@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `table.rs` | which models, data and settings: TOML, `benches/reproduce/` |
 //! | `settings.rs` | the trainer's settings of one model and one seed |
+//! | `part.rs` | a share of some examples, to train on or to choose settings by |
 //! | `derived.rs` | examples that a variant makes for later ones: mined negatives, a teacher's scores |
 //! | `trial.rs` | one model at one seed: train, evaluate, probe; goes on where it was ended |
 //! | `run.rs` | all trials of a table, in order |
@@ -14,6 +15,7 @@
 mod compare;
 mod derived;
 mod markdown;
+mod part;
 mod record;
 mod run;
 mod settings;

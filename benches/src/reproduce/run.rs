@@ -52,6 +52,9 @@ pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduc
         let known: Vec<&str> = table.variants.iter().map(|variant| variant.name.as_str()).collect();
         return Err(anyhow!("--only: expected variants of the table ({}), got `{unknown}`", known.join(", ")));
     }
+    for part in &table.parts {
+        part.make(&job.places)?;
+    }
     for evaluated in &table.evaluations {
         let data = job.places.fill(&evaluated.data, 0);
         if !std::path::Path::new(&data).exists() {

@@ -8,6 +8,7 @@ use dyad_encoder::train::DEPTH;
 use dyad_encoder::train::config::MineConfig;
 use serde::{Deserialize, Serialize};
 
+use super::part::Part;
 use crate::error::Result;
 use crate::harness::{plain_names, read_toml};
 
@@ -23,6 +24,8 @@ pub(crate) struct Table {
     #[serde(rename = "evaluation")]
     pub(crate) evaluations: Vec<Evaluated>,
     pub(crate) probe: Option<ProbeConfig>,
+    #[serde(rename = "part", default)]
+    pub(crate) parts: Vec<Part>,
     #[serde(default)]
     pub(crate) examples: Vec<Derived>,
     #[serde(rename = "variant")]
@@ -137,7 +140,7 @@ pub(crate) struct Places {
     pub(crate) data: PathBuf,
     /// `$MODEL`: the directory of the pretrained model.
     pub(crate) model: PathBuf,
-    /// The folder of the trials, and so of `$VARIANTS` and `$EXAMPLES`.
+    /// The folder of the trials, and so of `$VARIANTS`, `$EXAMPLES` and `$PARTS`.
     pub(crate) out: PathBuf,
 }
 
@@ -157,14 +160,20 @@ impl Places {
         self.out.join(format!("examples-seed{seed}")).join(format!("{name}.jsonl"))
     }
 
+    /// The folder of parts.
+    pub(super) fn parts(&self) -> PathBuf {
+        self.out.join("parts")
+    }
+
     /// A path, or any text, with the places in it, in a trial of a seed.
     pub(crate) fn fill(&self, text: &str, seed: u64) -> String {
         match Reference::of(text) {
             Some(Reference::Variant(name)) => self.model_of(name, seed).to_string_lossy().into_owned(),
             Some(Reference::Examples(name)) => self.examples(name, seed).to_string_lossy().into_owned(),
-            None => {
-                text.replace("$DATA", &self.data.to_string_lossy()).replace("$MODEL", &self.model.to_string_lossy())
-            }
+            None => text
+                .replace("$DATA", &self.data.to_string_lossy())
+                .replace("$MODEL", &self.model.to_string_lossy())
+                .replace("$PARTS", &self.parts().to_string_lossy()),
         }
     }
 
@@ -194,6 +203,10 @@ impl Table {
             if self.variant(name).is_none() {
                 return Err(format!("`baseline` and `against`: expected names of variants, got `{name}`"));
             }
+        }
+        if !self.parts.is_empty() {
+            plain_names("part.name", self.parts.iter().map(|part| part.name.as_str()))?;
+            self.parts.iter().try_for_each(Part::check)?;
         }
         if !self.examples.is_empty() {
             plain_names("examples.name", self.examples.iter().map(|examples| examples.name.as_str()))?;

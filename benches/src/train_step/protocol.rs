@@ -26,7 +26,7 @@ defaults! {
 
 impl harness::Shape for Shape {
     const NAME: &'static str = "train-step";
-    const OWN: &'static [&'static str] = &["dyad"];
+    const OWN: &'static [&'static str] = &["dyad", "dyad-bf16", "dyad-cached"];
     const ENGINES: &'static [&'static str] = &["dyad", "sentence-transformers", "sentence-transformers-no-dropout"];
     const REPEATS: usize = 7;
     const FILES: &'static str = "pairs";

@@ -16,25 +16,40 @@ use serde_json::{Value, json};
 use super::protocol::{Prepared, Request, Shape, Stepped};
 use crate::harness::{self, Described, Opened, Shape as _, read_lines};
 
+/// Pairs in memory at a time with `dyad-cached`.
+const CHUNK: usize = 256;
+
 /// Serves requests until `quit` or the end of `input`.
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
     if !Shape::OWN.contains(&engine) {
         bail!("no engine `{engine}` in this binary; there is {}", Shape::OWN.join(", "));
     }
+    let (dtype, chunk) = match engine {
+        "dyad-bf16" => (Dtype::Bf16, 0),
+        "dyad-cached" => (Dtype::F32, CHUNK),
+        _ => (Dtype::F32, 0),
+    };
+    let how = match (dtype, chunk) {
+        (Dtype::F32, 0) => "f32".to_owned(),
+        (Dtype::F32, chunk) => format!("f32, gradient cache of {chunk} pairs at a time"),
+        (dtype, _) => format!("products in {dtype} over weights in f32"),
+    };
     let described = Described {
         engine: engine.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        settings: "dyad_encoder::train::Step, in-batch loss, clipping to norm 1, AdamW, f32".to_owned(),
+        settings: format!("dyad_encoder::train::Step, in-batch loss, clipping to norm 1, AdamW, {how}"),
         more: (),
     };
     let mut trainer = None;
-    harness::serve(input, output, &described, |request| answer(&mut trainer, request))
+    harness::serve(input, output, &described, |request| answer(&mut trainer, request, dtype, chunk))
 }
 
-fn answer(trainer: &mut Option<Trainer>, request: Request) -> anyhow::Result<Value> {
+fn answer(trainer: &mut Option<Trainer>, request: Request, dtype: Dtype, chunk: usize) -> anyhow::Result<Value> {
     if let Request::Open { model, device, threads, learning_rate, temperature } = request {
         let started = Instant::now();
-        *trainer = Some(Trainer::open(&model, &device, threads, [learning_rate, temperature])?);
+        let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
+        let compute = Compute { device, dtype, threads: Some(threads) };
+        *trainer = Some(Trainer::open(&model, compute, chunk, [learning_rate, temperature])?);
         return Ok(Opened::since(started));
     }
     let trainer = trainer.as_mut().context("nothing is open: `open` comes first")?;
@@ -57,20 +72,17 @@ struct Trainer {
 }
 
 impl Trainer {
-    /// Opens a model for training at a learning rate and a temperature. A device that the encoder does not know is refused in its own
-    /// words.
+    /// Opens a model for training at a learning rate and a temperature, with `chunk` pairs of a batch in memory at a time, or all where it is 0.
     fn open(
         model: &Path,
-        device: &str,
-        threads: usize,
+        compute: Compute,
+        chunk: usize,
         [learning_rate, temperature]: [f64; 2],
     ) -> anyhow::Result<Self> {
-        let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
-        let compute = Compute { device, dtype: Dtype::F32, threads: Some(threads) };
         let settings = format!(
             "loss.temperature = {temperature:e}\n\
              optimizer = {{ kind = \"adamw\", learning-rate = {learning_rate:e}, weight-decay = 0.0 }}\n\
-             schedule = {{ kind = \"constant\" }}\nclipping = {{ max-norm = 1.0 }}\n"
+             schedule = {{ kind = \"constant\" }}\nclipping = {{ max-norm = 1.0 }}\nbatch = {{ chunk = {chunk} }}\n"
         );
         let config = Config::parse(&settings).map_err(|reason| anyhow!(reason)).context("settings of the trainer")?;
         let stage = config.stages.first().context("settings of the trainer: no stage")?;

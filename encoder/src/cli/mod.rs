@@ -16,12 +16,10 @@
 //! | `reqa.rs` | SQuAD to a BEIR folder of answer sentences |
 //! | `examples.rs` | options of commands that read training examples |
 //! | `model.rs` | options that all of them take |
-//! | `environment.rs` | settings of libtorch that it reads from the environment alone |
 
 mod create;
 mod embed;
 mod encode;
-mod environment;
 #[cfg(feature = "train")]
 mod evaluate;
 #[cfg(feature = "train")]
@@ -101,7 +99,7 @@ pub fn main() -> ExitCode {
 
 impl Cli {
     fn run(self, follower: Follower) -> anyhow::Result<()> {
-        environment::begin_again();
+        crate::environment::begin_again();
         match self.command {
             Command::Embed(options) => embed::run(&options),
             Command::Serve(options) => serve::run(&options, follower),

@@ -16,7 +16,7 @@ pub(super) struct Padded {
     packed: Tensor,
     /// `[texts, 1, 1, longest]`: whether there is a token.
     present: Tensor,
-    /// `[t]`: the place of each packed token among `texts * longest`.
+    /// `[t]`: the place of each packed token (of padding any) among `texts * longest`.
     places: Tensor,
 }
 
@@ -28,11 +28,14 @@ impl Padded {
         let row = |&(first, length): &(i64, i64)| (0..longest).map(move |at| if at < length { first + at } else { 0 });
         let packed: Vec<i64> = rows.iter().flat_map(row).collect();
         let present: Vec<bool> = rows.iter().flat_map(|&(_, length)| (0..longest).map(move |at| at < length)).collect();
-        // Packed tokens stand in another order of texts.
-        let mut in_batch: Vec<(i64, i64, i64)> =
-            (0..texts).zip(rows).map(|(text, &(first, length))| (first, text * longest, length)).collect();
-        in_batch.sort_unstable();
-        let places: Vec<i64> = in_batch.iter().flat_map(|&(_, start, length)| start..start + length).collect();
+        // What the batch itself has of padding gets the first place's values: nothing reads them.
+        let mut places = vec![0; usize::try_from(states.tokens().size2()?.0).unwrap_or(0)];
+        for (&(first, length), start) in rows.iter().zip((0..).step_by(usize::try_from(longest.max(1)).unwrap_or(1))) {
+            let own = usize::try_from(first).unwrap_or(usize::MAX)..usize::try_from(first + length).unwrap_or(0);
+            for (place, at) in places.get_mut(own).unwrap_or_default().iter_mut().zip(start..) {
+                *place = at;
+            }
+        }
         Ok(Self {
             texts,
             longest,

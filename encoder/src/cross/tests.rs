@@ -65,7 +65,7 @@ impl Parameters for Given<'_> {
 }
 
 /// Texts of these numbers of tokens, whose token vectors are the rows of `tokens` one text after another.
-fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor) -> Output {
+fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor, padding: Padding) -> Output {
     let texts: Vec<Tokens> =
         lengths.iter().map(|&length| Tokens { ids: vec![1; length], ..Tokens::default() }).collect();
     let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), 0);
@@ -75,10 +75,15 @@ fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor) -> Output {
     order.sort_by_key(|&text| places[text]);
     assert_ne!(order, [0, 1, 2]);
     let first = |text: usize| lengths[..text].iter().sum::<usize>();
-    let rows: Vec<i64> =
-        order.iter().flat_map(|&text| (first(text)..first(text) + lengths[text]).map(|row| row as i64)).collect();
     let order: Vec<i64> = order.iter().map(|&text| text as i64).collect();
-    let packed = Packed::new(&batch, Device::Cpu, Padding::No, Exec::ONE_THREAD).unwrap();
+    let packed = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD).unwrap();
+    assert_eq!(packed.is_padded(), padding == Padding::Rows);
+    let mut rows = vec![0_i64; packed.ids.size()[0] as usize];
+    for ((start, length), &text) in packed.rows().zip(&order) {
+        for at in 0..length {
+            rows[(start + at) as usize] = first(text as usize) as i64 + at;
+        }
+    }
     let tokens = tokens.index_select(0, &Tensor::from_slice(&rows));
     Output::new(tokens, packed, &vectors.index_select(0, &Tensor::from_slice(&order)), &batch).unwrap()
 }
@@ -101,6 +106,12 @@ fn assert_near(what: &str, ours: &[f64], theirs: &[f64]) {
 }
 
 fn compare(case: &str, aggregator: Aggregator, one_side: bool, cross_learns: bool) {
+    for padding in [Padding::No, Padding::Rows] {
+        compare_with(padding, case, aggregator, one_side, cross_learns);
+    }
+}
+
+fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: bool, cross_learns: bool) {
     let reference: Value = serde_json::from_str(include_str!("../../tests/golden/loss.json")).unwrap();
     let expected = &reference["endx"][case];
     let mut inputs = BTreeMap::new();
@@ -111,8 +122,8 @@ fn compare(case: &str, aggregator: Aggregator, one_side: bool, cross_learns: boo
     };
     let tokens = [input("questions", [6, SIZE], 40.0), input("answers", [7, SIZE], 41.0)];
     let dual = [input("dual_questions", [3, 5], 42.0), input("dual_answers", [3, 5], 43.0)];
-    let questions = states(&tokens[0], &QUESTION_TOKENS, &dual[0]);
-    let answers = states(&tokens[1], &ANSWER_TOKENS, &dual[1]);
+    let questions = states(&tokens[0], &QUESTION_TOKENS, &dual[0], padding);
+    let answers = states(&tokens[1], &ANSWER_TOKENS, &dual[1], padding);
     let settings = CrossSettings {
         encoder: CrossEncoder::Shared,
         heads: 2,

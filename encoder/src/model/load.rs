@@ -71,7 +71,8 @@ impl<'a> Loader<'a> {
             Dtype::Bf16 | Dtype::F16 => false,
         };
         let padding = match self.compute.dtype {
-            _ if !fixed || !on_cpu || by_kernels => Padding::No,
+            _ if !on_cpu => Padding::Rows,
+            _ if !fixed || by_kernels => Padding::No,
             Dtype::F32 => Padding::Many,
             _ => Padding::All,
         };

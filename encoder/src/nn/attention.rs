@@ -8,10 +8,9 @@
 
 use tch::{Device, Kind, TchError, Tensor};
 
-use super::exec::Exec;
 use super::kernels::{self, Heads};
 use super::linear::Linear;
-use super::packed::{Packed, joined};
+use super::packed::{Mask, Packed, joined};
 use super::parameters::Parameters;
 use crate::error::Error;
 
@@ -67,7 +66,7 @@ impl SelfAttention {
         Ok(Self { query_key_value, output, heads: heads as i64, head_size: head_size as i64, scale })
     }
 
-    /// `[t, h] -> [t, h]`. `biases`, one per run and `[1, heads, s, s]`, are added to the scores.
+    /// `[t, h] -> [t, h]`. `biases`, one per run and `[1, heads, s, s]` (`[rows, heads, s, s]` with the run's mask), are added to the scores.
     pub(crate) fn forward(
         &self,
         input: &Tensor,
@@ -75,7 +74,7 @@ impl SelfAttention {
         biases: Option<&[Tensor]>,
     ) -> Result<Tensor, TchError> {
         let all = self.query_key_value.forward(packed.exec, input)?;
-        let contexts = self.contexts(&all, packed, biases, self.way(packed.exec, &all, biases))?;
+        let contexts = self.contexts(&all, packed, biases, self.way(packed, &all, biases))?;
         self.output.forward(packed.exec, &contexts)
     }
 
@@ -83,9 +82,15 @@ impl SelfAttention {
         Heads { count: self.heads as usize, size: self.head_size as usize, scale: self.scale as f32 }
     }
 
-    fn way(&self, exec: Exec, all: &Tensor, biases: Option<&[Tensor]>) -> Way {
+    fn way(&self, packed: &Packed, all: &Tensor, biases: Option<&[Tensor]>) -> Way {
         let learned = all.requires_grad() || biases.is_some_and(|biases| biases.iter().any(Tensor::requires_grad));
-        if all.device() == Device::Cpu && !learned && exec.by_kernels() && kernels::can_attend(self.heads()) {
+        if packed.is_padded() {
+            Way::Fused
+        } else if all.device() == Device::Cpu
+            && !learned
+            && packed.exec.by_kernels()
+            && kernels::can_attend(self.heads())
+        {
             Way::Kernel
         } else if all.device() == Device::Cpu && all.kind() == Kind::Float {
             Way::Products(SCORES)
@@ -102,7 +107,10 @@ impl SelfAttention {
         }
         let mut contexts = Vec::new();
         for (number, (run, part)) in packed.runs.iter().zip(packed.runs_of(all)?).enumerate() {
-            let bias = biases.and_then(|biases| biases.get(number));
+            let bias = match biases {
+                Some(biases) => biases.get(number),
+                None => packed.mask(number).map(Mask::scores),
+            };
             let Way::Products(scores) = way else {
                 contexts.push(self.fused(&part, bias)?);
                 continue;
@@ -158,7 +166,7 @@ impl SelfAttention {
     fn fused(&self, all: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
         let [query, key, value] = self.split(all)?;
         let scale = Some(self.scale);
-        // In mixed precision it comes from a table in f32.
+        // In mixed precision it comes from a table in f32, and masks are in f32.
         let bias = bias.map(|bias| bias.f_to_kind(query.kind())).transpose()?;
         let contexts = Tensor::f_scaled_dot_product_attention(&query, &key, &value, bias, 0.0, false, scale, false)?;
         self.merge(&contexts)
@@ -182,6 +190,7 @@ impl SelfAttention {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exec::Exec;
     use super::super::linear::Map;
     use super::super::packed::Run;
     use super::*;
@@ -220,6 +229,8 @@ mod tests {
         let ids = Tensor::zeros([240], (Kind::Int64, Device::Cpu));
         let packed = Packed {
             types: None,
+            lengths: Vec::new(),
+            masks: Vec::new(),
             ids: ids.shallow_clone(),
             positions: ids,
             runs: runs.clone(),

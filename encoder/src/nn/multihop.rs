@@ -36,16 +36,29 @@ impl MultiHop {
         let scores = self.hops.forward(packed.exec, &inner)?.f_to_kind(Kind::Float)?;
         let skipped = if self.include_prompt { 0 } else { packed.prompt };
         let (scores, hidden) = (packed.runs_of(&scores)?, packed.runs_of(hidden)?);
-        let pooled = packed.runs.iter().zip(scores.iter().zip(&hidden)).map(|(run, (scores, hidden))| {
+        let pooled = packed.runs.iter().zip(scores.iter().zip(&hidden)).enumerate().map(|(number, (run, states))| {
+            let (scores, hidden) = states;
+            if let Some(mask) = packed.mask(number) {
+                let padding = mask.kept(skipped)?.f_logical_not()?.f_unsqueeze(2)?;
+                let scores = scores.f_masked_fill(&padding, f64::NEG_INFINITY)?;
+                return hops(&scores, hidden);
+            }
             // What follows the prompt, at least the token after the text.
             let skipped = skipped.min(run.tokens - 1);
             let kept = |values: &Tensor| values.f_narrow(1, skipped, run.tokens - skipped);
-            // [rows, s, hops] -> [rows, hops, s]
-            let attention = kept(scores)?.f_softmax(1, None::<Kind>)?.f_transpose(1, 2)?;
-            attention.f_matmul(&kept(hidden)?.f_to_kind(Kind::Float)?)?.f_reshape([run.rows, -1])
+            hops(&kept(scores)?, &kept(hidden)?)
         });
         joined(pooled.collect::<Result<_, _>>()?)
     }
+}
+
+/// `[rows, s, hops]` and `[rows, s, h]` to `[rows, hops * h]`.
+fn hops(scores: &Tensor, hidden: &Tensor) -> Result<Tensor, TchError> {
+    // [rows, hops, s]
+    let attention = scores.f_softmax(1, None::<Kind>)?.f_transpose(1, 2)?;
+    let (rows, hops, _) = attention.size3()?;
+    let (.., size) = hidden.size3()?;
+    attention.f_matmul(&hidden.f_to_kind(Kind::Float)?)?.f_reshape([rows, hops * size])
 }
 
 #[cfg(test)]
@@ -107,6 +120,8 @@ mod tests {
             let ids = Tensor::zeros([11], (Kind::Int64, Device::Cpu));
             let packed = Packed {
                 types: None,
+                lengths: Vec::new(),
+                masks: Vec::new(),
                 positions: ids.shallow_clone(),
                 ids,
                 runs: runs.to_vec(),

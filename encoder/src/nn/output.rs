@@ -8,7 +8,7 @@ use crate::tokenize::Batch;
 /// A batch of one tower after its network, with its tape.
 #[derive(Debug)]
 pub struct Output {
-    /// `[t, h]`, packed: the tokens of all texts one after another, longest text first.
+    /// `[t, h]`, packed: the tokens of all texts one after another, longest text first, on a GPU with padding.
     tokens: Tensor,
     #[cfg_attr(not(feature = "train"), expect(dead_code, reason = "read by training"))]
     packed: Packed,
@@ -25,15 +25,7 @@ impl Output {
     /// `vectors` in the order of the batch.
     pub(crate) fn new(tokens: Tensor, packed: Packed, vectors: &Tensor, batch: &Batch) -> Result<Self, TchError> {
         let places = batch.places();
-        let mut first = 0;
-        let by_place: Vec<(i64, i64)> = batch
-            .lengths()
-            .iter()
-            .map(|&length| {
-                first += length;
-                (first - length, length)
-            })
-            .collect();
+        let by_place: Vec<(i64, i64)> = packed.rows().collect();
         let at = |place: &i64| by_place.get(*place as usize).copied().unwrap_or((0, 0));
         let rows = places.iter().map(at).collect();
         let places = Tensor::f_from_slice(&places)?.f_to_device(vectors.device())?;

@@ -2,7 +2,7 @@
 
 use tch::{Kind, TchError, Tensor};
 
-use super::packed::{Packed, joined};
+use super::packed::{Mask, Packed, joined};
 use crate::config::{PoolingConfig, PoolingMode};
 
 #[derive(Debug, Clone)]
@@ -19,7 +19,12 @@ impl Pooling {
     pub(crate) fn forward(&self, hidden: &Tensor, packed: &Packed) -> Result<Tensor, TchError> {
         let skipped = if self.config.include_prompt { 0 } else { packed.prompt };
         let runs = packed.runs_of(hidden)?;
-        let pooled = packed.runs.iter().zip(&runs).map(|(run, hidden)| {
+        let pooled = packed.runs.iter().zip(&runs).enumerate().map(|(number, (run, hidden))| {
+            if let Some(mask) = packed.mask(number) {
+                let tokens = hidden.f_to_kind(Kind::Float)?;
+                let modes = self.config.modes.iter().map(|mode| pool_masked(*mode, &tokens, mask, skipped));
+                return Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1);
+            }
             // What follows the prompt, at least the token after the text.
             let skipped = skipped.min(run.tokens - 1);
             let tokens = hidden.f_to_kind(Kind::Float)?.f_narrow(1, skipped, run.tokens - skipped)?;
@@ -50,6 +55,25 @@ fn pool(mode: PoolingMode, tokens: &Tensor, skipped: i64) -> Result<Tensor, TchE
         }
         PoolingMode::LastToken => tokens.f_select(1, -1),
     }
+}
+
+/// As [`pool`], of rows with padding: `[rows, s, h] -> [rows, h]`, all but the maximum as a weighted sum.
+fn pool_masked(mode: PoolingMode, tokens: &Tensor, mask: &Mask, skipped: i64) -> Result<Tensor, TchError> {
+    let (places, kept) = (mask.places(), mask.kept(skipped)?);
+    let share = |weights: &Tensor| weights.f_div(&weights.f_sum_dim_intlist(&[1i64][..], true, None::<Kind>)?);
+    let one = kept.f_to_kind(Kind::Float)?;
+    let weights = match mode {
+        PoolingMode::Max => {
+            let padding = kept.f_logical_not()?.f_unsqueeze(2)?;
+            return tokens.f_masked_fill(&padding, f64::NEG_INFINITY)?.f_amax(&[1i64][..], false);
+        }
+        PoolingMode::Cls => places.f_eq_tensor(&mask.first(skipped)?)?.f_to_kind(Kind::Float)?,
+        PoolingMode::LastToken => places.f_eq_tensor(&mask.last()?)?.f_to_kind(Kind::Float)?,
+        PoolingMode::Mean => share(&one)?,
+        PoolingMode::MeanSqrtLength => one.f_div(&one.f_sum_dim_intlist(&[1i64][..], true, None::<Kind>)?.f_sqrt()?)?,
+        PoolingMode::WeightedMean => share(&one.f_mul(&places.f_add_scalar(1)?)?)?,
+    };
+    weights.f_unsqueeze(1)?.f_bmm(tokens)?.f_squeeze_dim(1)
 }
 
 #[cfg(test)]
@@ -99,6 +123,8 @@ mod tests {
                 ids: ids.shallow_clone(),
                 positions: ids.shallow_clone(),
                 types: None,
+                lengths: Vec::new(),
+                masks: Vec::new(),
                 runs: runs.clone(),
                 filler: 0,
                 prompt: prompt as i64,

@@ -34,6 +34,8 @@ pub(crate) enum Padding {
     No,
     /// Only of large batches: f32 products of few rows are torch's.
     Many,
+    /// Of the rows themselves, up to the longest of some neighbours: on a GPU, where each run of rows costs launches.
+    Rows,
     /// Always: all products of int8 and the half precisions are oneDNN's.
     All,
 }
@@ -45,7 +47,7 @@ impl Padding {
         match self {
             Self::Many | Self::All if onednn => tokens.next_multiple_of(64),
             Self::All => tokens.next_multiple_of(8),
-            Self::No | Self::Many => tokens,
+            Self::No | Self::Many | Self::Rows => tokens,
         }
     }
 }

@@ -1,9 +1,9 @@
-//! LSTM, GRU and RNN over a table of token vectors, by torch's own cells. Rows of one length run together; there is no
-//! padding that a state could carry along.
+//! LSTM, GRU and RNN over a table of token vectors, by torch's own cells. Rows of one length run together, and a batch with padding as a packed sequence
+//! (all first tokens, then all second ones, and so on), so that no state is carried through padding.
 
 use tch::{TchError, Tensor};
 
-use super::packed::{Packed, Run, joined};
+use super::packed::{Packed, Run, joined, on};
 use super::parameters::Parameters;
 use super::shared_tensor::SharedTensor;
 use crate::config::{Cell, RecurrentConfig};
@@ -31,9 +31,53 @@ impl Recurrent {
 
     /// `[t]` ids to `[t, h]`.
     pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
+        if packed.is_padded() {
+            return self.sequence(packed);
+        }
         let tokens = Tensor::f_embedding(&self.tokens, &packed.ids, -1, false, false)?;
         let runs = packed.runs_of(&tokens)?;
         joined(packed.runs.iter().zip(&runs).map(|(run, tokens)| self.run(tokens, *run)).collect::<Result<_, _>>()?)
+    }
+
+    /// All rows as one packed sequence, to `[t, h]`; padding gets the state of some token.
+    fn sequence(&self, packed: &Packed) -> Result<Tensor, TchError> {
+        let (tokens, device) = (packed.ids.size1()? as usize, packed.ids.device());
+        let (mut order, mut sizes, mut places) = (Vec::with_capacity(tokens), Vec::new(), vec![0_i64; tokens]);
+        for at in 0.. {
+            let before = order.len();
+            // Longest first, so that those with a token here are the first ones.
+            for (first, _) in packed.rows().take_while(|&(_, length)| length > at) {
+                if let Some(place) = places.get_mut((first + at) as usize) {
+                    *place = order.len() as i64;
+                }
+                order.push(first + at);
+            }
+            if order.len() == before {
+                break;
+            }
+            sizes.push((order.len() - before) as i64);
+        }
+        let ids = packed.ids.f_index_select(0, &on(device, &order)?)?;
+        let input = Tensor::f_embedding(&self.tokens, &ids, -1, false, false)?;
+        let RecurrentConfig { cell, hidden_size, layers, bidirectional, .. } = self.config;
+        let weights: Vec<&Tensor> = self.weights.iter().map(|weight| &**weight).collect();
+        let (layers, weights, train) = (layers as i64, weights.as_slice(), self.trainable);
+        let rows = sizes.first().copied().unwrap_or(0);
+        let states = [layers * self.config.directions() as i64, rows, hidden_size as i64];
+        let zero = Tensor::f_zeros(states, (input.kind(), device))?;
+        // Torch reads the sizes on the CPU.
+        let sizes = Tensor::f_from_slice(&sizes)?;
+        let output = match cell {
+            Cell::Lstm => {
+                let zeros = [&zero, &zero];
+                Tensor::f_lstm_data(&input, &sizes, &zeros, weights, true, layers, 0.0, train, bidirectional)?.0
+            }
+            Cell::Gru => Tensor::f_gru_data(&input, &sizes, &zero, weights, true, layers, 0.0, train, bidirectional)?.0,
+            Cell::Rnn => {
+                Tensor::f_rnn_tanh_data(&input, &sizes, &zero, weights, true, layers, 0.0, train, bidirectional)?.0
+            }
+        };
+        output.f_index_select(0, &on(device, &places)?)
     }
 
     /// `[rows, s, e]` of a run to the states after each token, `[rows * s, h]`.
@@ -133,6 +177,8 @@ mod tests {
                 let positions = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
                 let packed = Packed {
                     types: None,
+                    lengths: Vec::new(),
+                    masks: Vec::new(),
                     ids: Tensor::from_slice(&ids.map(i64::from)),
                     positions,
                     runs,

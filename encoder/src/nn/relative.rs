@@ -50,17 +50,19 @@ impl RelativeBias {
         Ok(Self { table: parameters.take(name, &[buckets.count, heads])?.into(), buckets })
     }
 
-    /// `[1, heads, s, s]` for each run: computed once for the longest, cut for the others.
+    /// `[1, heads, s, s]` for each run: computed once for the longest, cut for the others; of a run with padding `[rows, heads, s, s]`, with its mask.
     pub(crate) fn of(&self, packed: &Packed) -> Result<Vec<Tensor>, TchError> {
         let longest = packed.longest();
         let places = (0..longest).flat_map(|query| (0..longest).map(move |key| self.buckets.of(key - query)));
         let places = Tensor::f_from_slice(&places.collect::<Vec<i64>>())?.f_to_device(self.table.device())?;
         let all = Tensor::f_embedding(&self.table, &places, -1, false, false)?;
         let all = all.f_view([longest, longest, -1])?.f_permute([2, 0, 1])?.f_unsqueeze(0)?;
-        let cut = |run: &super::packed::Run| {
-            all.f_narrow(2, 0, run.tokens)?.f_narrow(3, 0, run.tokens)?.f_contiguous()?.f_to_kind(self.kind())
+        let cut = |(number, run): (usize, &super::packed::Run)| {
+            let own = all.f_narrow(2, 0, run.tokens)?.f_narrow(3, 0, run.tokens)?;
+            let own = if let Some(mask) = packed.mask(number) { own.f_add(mask.scores())? } else { own };
+            own.f_contiguous()?.f_to_kind(self.kind())
         };
-        packed.runs.iter().map(cut).collect()
+        packed.runs.iter().enumerate().map(cut).collect()
     }
 
     fn kind(&self) -> Kind {

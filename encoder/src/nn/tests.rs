@@ -6,9 +6,13 @@ use tch::{Device, Kind, Tensor};
 
 use super::packed::{Packed, Run};
 use super::*;
-use crate::config::{Architecture, BertConfig, BertFamily, Cell, HiddenActivation, RecurrentConfig, T5Config};
+use crate::config::{
+    Architecture, BertConfig, BertFamily, Cell, HiddenActivation, MultiHopConfig, PoolingConfig, PoolingMode,
+    RecurrentConfig, T5Config,
+};
 use crate::device::set_operator_threads;
 use crate::error::Error;
+use crate::tokenize::{Batch, Tokens};
 
 /// Random values, the same for each use of a name.
 struct RandomParameters {
@@ -76,7 +80,17 @@ fn kernels_give_the_states_of_operators() {
     let positions = runs.iter().flat_map(|run| (0..run.rows).flat_map(|_| 0..run.tokens)).chain([0; 8]);
     let positions = Tensor::from_slice(&positions.collect::<Vec<i64>>());
     let ids = Tensor::from_slice(&(0..160).map(|place| place * 7 % 50).collect::<Vec<i64>>());
-    let mut packed = Packed { ids, positions, types: None, runs, filler: 8, prompt: 0, exec: Exec::ONE_THREAD };
+    let mut packed = Packed {
+        ids,
+        positions,
+        types: None,
+        lengths: Vec::new(),
+        masks: Vec::new(),
+        runs,
+        filler: 8,
+        prompt: 0,
+        exec: Exec::ONE_THREAD,
+    };
     for architecture in [bert(BertFamily::Bert), bert(BertFamily::MpNet), t5()] {
         // States are of size 1 to 10; int8 may round to the neighbour where the last bits of a sum differ.
         for (kind, int8, limit) in [(Kind::Float, false, 1e-4), (Kind::Float, true, 0.1), (Kind::BFloat16, false, 0.3)]
@@ -98,6 +112,83 @@ fn kernels_give_the_states_of_operators() {
             assert!(operators.abs().max().double_value(&[]) > 0.5);
             let apart = (kernels - operators).abs().max().double_value(&[]);
             assert!(apart < limit, "{architecture:?} {kind:?} {int8}: {apart}");
+        }
+    }
+}
+
+/// A batch of texts of many lengths, with and without padding: states of the tokens that are there, every way of pooling, and the gradients of all weights.
+#[test]
+fn padding_changes_nothing() {
+    tch::manual_seed(14);
+    let texts: Vec<Tokens> = [21, 3, 9, 9, 2, 14, 20, 1, 7, 7]
+        .iter()
+        .map(|&length| Tokens {
+            ids: (0..length).map(|place| (place * 7 + length) % 50).collect(),
+            ..Tokens::default()
+        })
+        .collect();
+    let recurrent = |cell| {
+        let (vocab_size, embedding_size, hidden_size, layers, bidirectional) = (50, 12, 16, 2, true);
+        Architecture::Recurrent(RecurrentConfig {
+            cell,
+            vocab_size,
+            embedding_size,
+            hidden_size,
+            layers,
+            bidirectional,
+        })
+    };
+    let cells = [Cell::Lstm, Cell::Gru, Cell::Rnn].map(recurrent);
+    for architecture in [bert(BertFamily::Bert), bert(BertFamily::MpNet), t5()].into_iter().chain(cells) {
+        let mut random = RandomParameters { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
+        let network = Transformer::load(&mut random, &architecture).unwrap();
+        let width = architecture.hidden_size();
+        let modes = vec![
+            PoolingMode::Cls,
+            PoolingMode::Max,
+            PoolingMode::Mean,
+            PoolingMode::MeanSqrtLength,
+            PoolingMode::WeightedMean,
+            PoolingMode::LastToken,
+        ];
+        for (include_prompt, prompt) in [(true, 0), (false, 4)] {
+            let pooling = Pooling::new(PoolingConfig { modes: modes.clone(), include_prompt });
+            let hops = MultiHopConfig { in_features: width, inner: 6, hops: 2, include_prompt };
+            let hops = MultiHop::load(&mut random, &hops).unwrap();
+            let learned: Vec<Tensor> = random.tensors.values().map(|tensor| tensor.set_requires_grad(true)).collect();
+            let outcome = |padding| {
+                let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), prompt);
+                let packed = Packed::new(&batch, Device::Cpu, padding, Exec::on(2)).unwrap();
+                assert_eq!(packed.is_padded(), padding == Padding::Rows);
+                let tokens = network.forward(&packed).unwrap();
+                let there = packed.rows().map(|(first, length)| tokens.narrow(0, first, length));
+                let there = Tensor::cat(&there.collect::<Vec<_>>(), 0);
+                let pooled = pooling.forward(&tokens, &packed).unwrap();
+                let hopped = hops.forward(&tokens, &packed).unwrap();
+                [there, pooled, hopped]
+            };
+            let (plain, padded) = (outcome(Padding::No), outcome(Padding::Rows));
+            for (place, (plain, padded)) in plain.iter().zip(&padded).enumerate() {
+                assert_eq!(plain.size(), padded.size());
+                let apart = (plain - padded).abs().max().double_value(&[]);
+                assert!(apart < 2e-5, "{architecture:?} {place}, {include_prompt}: {apart}");
+            }
+            let gradients = |of: &[Tensor; 3]| {
+                let weighed = of.iter().map(|values| {
+                    let weights = Tensor::arange(values.numel() as i64, (Kind::Float, Device::Cpu)).sin();
+                    (values.view([-1]) * weights).sum(Kind::Float)
+                });
+                Tensor::run_backward(&[weighed.sum::<Tensor>()], &learned, false, false)
+            };
+            let largest = |gradient: &Tensor| gradient.abs().max().double_value(&[]);
+            for (plain, padded) in gradients(&plain).iter().zip(gradients(&padded)) {
+                assert_eq!(plain.defined(), padded.defined());
+                if !plain.defined() {
+                    continue;
+                }
+                let apart = largest(&(plain - padded)) / largest(plain).max(1.0);
+                assert!(apart < 1e-4, "{architecture:?}, {:?}: {apart}", plain.size());
+            }
         }
     }
 }

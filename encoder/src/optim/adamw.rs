@@ -8,6 +8,7 @@ use super::Gradients;
 use super::chunks::{self, flat};
 use super::entry::{Entries, Entry, Moments, scratch, zeros};
 use super::groups::{Groups, not_negative};
+use super::joined::{Joined, Views};
 use super::positive;
 use crate::error::{Error, torch};
 use crate::nn::Parameter;
@@ -54,6 +55,17 @@ struct AdamMoments {
     second: Tensor,
 }
 
+impl Views for AdamMoments {
+    fn zeros(values: i64, beside: &Tensor) -> Result<Self, TchError> {
+        Ok(Self { first: zeros(&[values], beside)?, second: zeros(&[values], beside)? })
+    }
+
+    fn view(&self, first: i64, length: i64, shape: &[i64]) -> Result<Self, TchError> {
+        let view = |all: &Tensor| all.f_narrow(0, first, length)?.f_view(shape);
+        Ok(Self { first: view(&self.first)?, second: view(&self.second)? })
+    }
+}
+
 impl Moments for AdamMoments {
     fn named(&self) -> Vec<(&'static str, &Tensor)> {
         vec![("first", &self.first), ("second", &self.second)]
@@ -65,17 +77,27 @@ impl Moments for AdamMoments {
 pub struct AdamW {
     settings: AdamWSettings,
     entries: Entries<AdamMoments>,
+    /// Of the entries, those that take a step together.
+    joined: Vec<Joined<AdamMoments>>,
 }
 
 impl AdamW {
     /// Takes the tensors of `parameters` that are not frozen.
     pub fn new(settings: AdamWSettings, parameters: &[Parameter], groups: &Groups) -> Result<Self, Error> {
+        let on_gpu = parameters.first().is_some_and(|parameter| parameter.tensor.device().is_cuda());
+        Self::with(settings, parameters, groups, on_gpu)
+    }
+
+    /// With `join`, small tensors of one treatment take a step together.
+    fn with(settings: AdamWSettings, parameters: &[Parameter], groups: &Groups, join: bool) -> Result<Self, Error> {
         settings.check()?;
         let moments = |tensor: &Tensor| {
             let size = tensor.size();
             Ok(AdamMoments { first: zeros(&size, tensor)?, second: zeros(&size, tensor)? })
         };
-        Ok(Self { settings, entries: Entries::new(parameters, groups, settings.weight_decay, moments)? })
+        let mut entries = Entries::new(parameters, groups, settings.weight_decay, moments)?;
+        let joined = if join { Joined::of(&mut entries.0) } else { Ok(Vec::new()) };
+        Ok(Self { settings, entries, joined: joined.map_err(torch("joining tensors that learn"))? })
     }
 
     pub(super) fn rate(&self) -> f64 {
@@ -94,10 +116,22 @@ impl AdamW {
 
     /// One step with the learning rate times `factor`. A tensor without a gradient stays as it is.
     pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<(), Error> {
-        let settings = self.settings;
-        let entries = self.entries.0.iter_mut().enumerate();
+        let Self { settings, entries: Entries(entries), joined } = self;
+        let settings = *settings;
+        let mut alone = vec![true; entries.len()];
         let step = || {
-            for (place, entry) in entries {
+            for joined in joined {
+                let Some(gradient) = joined.gradient(entries, gradients)? else { continue };
+                update(&mut joined.whole, settings, &gradient, gradients.factor(), factor)?;
+                joined.stepped(entries);
+                for &place in joined.members() {
+                    if let Some(alone) = alone.get_mut(place) {
+                        *alone = false;
+                    }
+                }
+            }
+            let left = entries.iter_mut().zip(&alone).enumerate().filter(|(_, (_, alone))| **alone);
+            for (place, (entry, _)) in left {
                 let Some(gradient) = gradients.at(place) else { continue };
                 update(entry, settings, gradient, gradients.factor(), factor)?;
             }
@@ -175,4 +209,70 @@ fn update(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Group;
+    use super::*;
+
+    /// Names, sizes and values of a small network, the same each time; the last tensor is in bf16, and one learns more slowly.
+    fn parameters() -> Vec<Parameter> {
+        let tensor = |(place, shape): (usize, &[i64])| {
+            let count = shape.iter().product::<i64>();
+            let values = (Tensor::arange(count, (Kind::Float, tch::Device::Cpu)) + place as f64).sin().view(shape);
+            let kind = if place == 5 { Kind::BFloat16 } else { Kind::Float };
+            let tensor = values.to_kind(kind).contiguous().set_requires_grad(true);
+            Parameter { name: format!("{}{place}", if place == 3 { "slow" } else { "fast" }), tensor, frozen: false }
+        };
+        let shapes: [&[i64]; 6] = [&[5, 13], &[7], &[64], &[3, 3], &[1], &[4]];
+        shapes.into_iter().enumerate().map(tensor).collect()
+    }
+
+    #[test]
+    fn joined_tensors_take_the_steps_that_each_takes_alone() {
+        let settings = AdamWSettings { learning_rate: 0.05, ..AdamWSettings::default() };
+        let groups = Groups(vec![Group { names: vec!["slow*".to_owned()], rate: 0.1, weight_decay: None }]);
+        let (alone, together) = (parameters(), parameters());
+        let mut plain = AdamW::with(settings, &alone, &groups, false).unwrap();
+        let mut joined = AdamW::with(settings, &together, &groups, true).unwrap();
+        assert!(plain.joined.is_empty());
+        let places: Vec<&[usize]> = joined.joined.iter().map(Joined::members).collect();
+        assert_eq!(places, [&[0, 1, 2, 4][..]], "one treatment, in f32, and more than one tensor");
+        let gradients = |parameters: &[Parameter], step: i32| {
+            let learned: Vec<Tensor> = parameters.iter().map(|parameter| parameter.tensor.shallow_clone()).collect();
+            // In the third step two tensors have no gradient.
+            let used = learned.iter().enumerate().filter(|(place, _)| step != 2 || ![1, 5].contains(place));
+            let loss: Tensor = used
+                .map(|(_, tensor)| (tensor.to_kind(Kind::Float).cos() * f64::from(step + 1)).sum(Kind::Float))
+                .sum();
+            let mut gradients = Gradients::of(&loss, &learned).unwrap();
+            gradients.scale(0.5);
+            gradients
+        };
+        let compare = |step: i32| {
+            for (alone, together) in alone.iter().zip(&together) {
+                let apart = (&alone.tensor - &together.tensor).abs().max().double_value(&[]);
+                assert!(apart < 1e-6, "step {step}, {}: {apart}", alone.name);
+            }
+        };
+        compare(-1);
+        for step in 0..6 {
+            plain.step(&gradients(&alone, step), 1.0).unwrap();
+            joined.step(&gradients(&together, step), 1.0).unwrap();
+            compare(step);
+            if step == 3 {
+                // A state goes from one to the other.
+                let state = plain.state();
+                joined.restore(&state).unwrap();
+            }
+        }
+        let state =
+            |adam: &AdamW| adam.state().into_iter().map(|(name, tensor)| (name, tensor.size())).collect::<Vec<_>>();
+        assert_eq!(state(&plain), state(&joined));
+        for ((name, alone), (_, together)) in plain.state().into_iter().zip(joined.state()) {
+            let apart = (alone - together).abs().max().double_value(&[]);
+            assert!(apart < 1e-6, "{name}: {apart}");
+        }
+    }
 }

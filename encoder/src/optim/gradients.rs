@@ -9,6 +9,7 @@ use std::ops::Range;
 use tch::{Kind, TchError, Tensor};
 
 use super::chunks::flat;
+use super::joined;
 
 /// Gradients of some tensors, in their order; a tensor that the loss does not depend on has none.
 #[derive(Debug)]
@@ -107,11 +108,11 @@ impl Gradients {
     /// The same of the tensors at some places alone.
     pub fn norm_of(&self, places: Range<usize>) -> Result<f64, TchError> {
         // As a product with itself: torch's own norm of ten million values in f32 is off in the fourth digit.
-        let squares = self.tensors.get(places).unwrap_or_default().iter().flatten().map(|held| {
-            let values = flat(&held.tensor)?.f_to_kind(Kind::Float)?;
-            values.f_dot(&values)
-        });
-        let squares = tch::no_grad(|| squares.collect::<Result<Vec<Tensor>, _>>())?;
+        let held = self.tensors.get(places).unwrap_or_default().iter().flatten();
+        let squares = tch::no_grad(|| {
+            let values = held.map(|held| flat(&held.tensor)).collect::<Result<Vec<Tensor>, _>>()?;
+            joined::squares(&values, values.iter().any(|values| values.device().is_cuda()))
+        })?;
         if squares.is_empty() {
             return Ok(0.0);
         }

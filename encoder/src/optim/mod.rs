@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `adamw.rs` | Adam with decoupled weight decay | Loshchilov and Hutter 2019 |
 //! | `adafactor.rs` | second moments by rows and columns, clipped updates, relative steps | Shazeer and Stern 2018 |
+//! | `joined.rs` | small tensors that take a step together, on a GPU | |
 //! | `slabs.rs` | the passes of Adafactor over a large matrix | |
 //! | `optimizer.rs` | either, chosen by its settings | |
 //! | `gradients.rs` | the gradients of a step, and what they are multiplied with | |
@@ -23,6 +24,7 @@ mod clip;
 mod entry;
 mod gradients;
 mod groups;
+mod joined;
 mod optimizer;
 mod schedule;
 mod slabs;

@@ -6,8 +6,9 @@
 use super::tokenizer::Tokens;
 use crate::device::{Device, Dtype};
 
-/// Tokens from which a batch is not made smaller for the sake of other workers.
+/// A batch is not made smaller than this for the sake of other workers: tokens, and a share of the budget.
 const SMALLEST_SHARE: usize = 256;
+const SMALLEST_PART: usize = 8;
 
 /// How large a batch may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ impl Budget {
     /// int8 reads and writes more for each product, and is a tenth faster while that stays in the cache.
     pub const CPU_INT8: Self = Self { tokens: 1024, rows: 256 };
     /// Large enough to fill a GPU.
-    pub const GPU: Self = Self { tokens: 65_536, rows: 1024 };
+    pub const GPU: Self = Self { tokens: 65_536, rows: 4096 };
 
     /// The default for a device and a number type.
     pub fn of(device: Device, dtype: Dtype) -> Self {
@@ -41,7 +42,10 @@ impl Budget {
         if workers <= 1 {
             return self;
         }
-        Self { tokens: self.tokens.min((left / (2 * workers)).max(SMALLEST_SHARE)), rows: self.rows }
+        Self {
+            tokens: self.tokens.min((left / (2 * workers)).max(SMALLEST_SHARE).max(self.tokens / SMALLEST_PART)),
+            rows: self.rows,
+        }
     }
 
     /// Whether a batch of `rows` rows, the longest of `longest` tokens, fits.

@@ -10,7 +10,7 @@ const ATTENTION: &str = "TORCH_CUDNN_SDPA_DEPRIORITIZED";
 
 /// Begins again where a GPU is there and the environment does not say which attention comes first; returns where nothing is to be done, or where the
 /// system refuses.
-pub(super) fn begin_again() {
+pub fn begin_again() {
     if !is_needed(std::env::var_os(ATTENTION).as_deref(), tch::Cuda::is_available()) {
         return;
     }
