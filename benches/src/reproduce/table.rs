@@ -8,7 +8,6 @@ use dyad_encoder::train::DEPTH;
 use dyad_encoder::train::config::MineConfig;
 use serde::{Deserialize, Serialize};
 
-use super::part::Part;
 use crate::error::Result;
 use crate::harness::{plain_names, read_toml};
 
@@ -30,6 +29,22 @@ pub(crate) struct Table {
     pub(crate) examples: Vec<Derived>,
     #[serde(rename = "variant")]
     pub(crate) variants: Vec<Variant>,
+}
+
+/// A share of some examples: which ones depends on their answers alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Part {
+    pub(crate) name: String,
+    /// Examples that it is a part of.
+    pub(crate) of: String,
+    /// First place among all answers in a random order, from 0 to 1.
+    pub(crate) from: f64,
+    /// The place after the last one.
+    pub(crate) to: f64,
+    /// To be searched, not trained on.
+    #[serde(default)]
+    pub(crate) judged: bool,
 }
 
 /// Examples that are made before the first variant that is trained on them.
@@ -188,6 +203,16 @@ impl Places {
     }
 }
 
+impl Part {
+    fn check(&self) -> Result<(), String> {
+        let Self { name, from, to, .. } = self;
+        if *from >= 0.0 && from < to && *to <= 1.0 {
+            return Ok(());
+        }
+        Err(format!("part `{name}`: expected 0 <= from < to <= 1, got {from} and {to}"))
+    }
+}
+
 impl Table {
     /// Reads and checks a table.
     pub(crate) fn read(path: &Path) -> Result<Self> {
@@ -339,6 +364,18 @@ mod tests {
         ] {
             let message = read(&CHAIN.replace(from, to)).unwrap_err().to_string();
             assert!(message.contains(expected), "{expected}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_between_0_and_1() {
+        let part = |from: &str, to: &str| {
+            read(&format!("{TEXT}[[part]]\nname = \"p\"\nof = \"$DATA/x\"\nfrom = {from}\nto = {to}\n"))
+        };
+        assert_eq!(part("0.25", "1.0").unwrap().parts.len(), 1);
+        for (from, to) in [("0.5", "0.5"), ("-0.1", "0.5"), ("0.5", "1.1"), ("nan", "1.0")] {
+            let message = part(from, to).unwrap_err().to_string();
+            assert!(message.contains("part `p`: expected 0 <= from < to <= 1"), "{message}");
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    fn new(lengths: Tensor, tokens: i64) -> Result<Self, TchError> {
+    fn new(lengths: &Tensor, tokens: i64) -> Result<Self, TchError> {
         let lengths = lengths.f_unsqueeze(1)?;
         let places = Tensor::f_arange(tokens, (Kind::Int64, lengths.device()))?.f_unsqueeze(0)?;
         let absent = places.f_ge_tensor(&lengths)?;
@@ -240,7 +240,7 @@ fn masks(lengths: &[i64], runs: &[Run], device: Device) -> Result<Vec<Option<Mas
         let shorter = lengths.get(start..end).is_some_and(|rows| rows.iter().any(|&length| length < run.tokens));
         let own = all.f_narrow(0, first, run.rows)?;
         first += run.rows;
-        if shorter { Mask::new(own, run.tokens).map(Some) } else { Ok(None) }
+        if shorter { Mask::new(&own, run.tokens).map(Some) } else { Ok(None) }
     });
     masks.collect()
 }

@@ -10,6 +10,9 @@ use tch::{Device, TchError, Tensor};
 /// Values per thread.
 const VALUES: i64 = 65_536;
 
+/// Values of a tensor that takes a step together with others on a GPU. Of larger ones the work is what costs, and copying gradients would add to it.
+pub(super) const SMALL: usize = 1 << 20;
+
 /// Values of a part, on this number of operator threads. On a GPU a tensor is one part: there calls are what costs.
 pub(super) fn length(device: Device, threads: usize) -> i64 {
     if device == Device::Cpu { VALUES * threads.max(1) as i64 } else { i64::MAX }

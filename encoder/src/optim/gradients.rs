@@ -8,8 +8,7 @@ use std::ops::Range;
 
 use tch::{Kind, TchError, Tensor};
 
-use super::chunks::flat;
-use super::joined;
+use super::chunks::{SMALL, flat};
 
 /// Gradients of some tensors, in their order; a tensor that the loss does not depend on has none.
 #[derive(Debug)]
@@ -107,11 +106,10 @@ impl Gradients {
 
     /// The same of the tensors at some places alone.
     pub fn norm_of(&self, places: Range<usize>) -> Result<f64, TchError> {
-        // As a product with itself: torch's own norm of ten million values in f32 is off in the fourth digit.
         let held = self.tensors.get(places).unwrap_or_default().iter().flatten();
         let squares = tch::no_grad(|| {
             let values = held.map(|held| flat(&held.tensor)).collect::<Result<Vec<Tensor>, _>>()?;
-            joined::squares(&values, values.iter().any(|values| values.device().is_cuda()))
+            squares(&values, values.iter().any(|values| values.device().is_cuda()))
         })?;
         if squares.is_empty() {
             return Ok(0.0);
@@ -121,9 +119,35 @@ impl Gradients {
     }
 }
 
+/// The sum of the squares of each of some tensors; with `join` of the small ones together.
+fn squares(tensors: &[Tensor], join: bool) -> Result<Vec<Tensor>, TchError> {
+    // As a product with itself: torch's own norm of ten million values in f32 is off in the fourth digit.
+    let dot = |values: &Tensor| {
+        let values = values.f_to_kind(Kind::Float)?;
+        values.f_dot(&values)
+    };
+    let (small, large): (Vec<&Tensor>, Vec<&Tensor>) =
+        tensors.iter().partition(|tensor| join && tensor.numel() <= SMALL);
+    let mut squares: Vec<Tensor> = large.into_iter().map(dot).collect::<Result<_, _>>()?;
+    if !small.is_empty() {
+        squares.push(dot(&Tensor::f_cat(&small, 0)?)?);
+    }
+    Ok(squares)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn squares_are_the_same_together() {
+        let tensors = [Tensor::from_slice(&[1.0_f32, -2.0]), Tensor::from_slice(&[3.0_f32])];
+        for (join, expected) in [(false, vec![5.0, 9.0]), (true, vec![14.0])] {
+            let squares = squares(&tensors, join).unwrap();
+            assert_eq!(squares.iter().map(|square| square.double_value(&[])).collect::<Vec<_>>(), expected);
+        }
+        assert!(squares(&[], true).unwrap().is_empty());
+    }
 
     fn learned() -> [Tensor; 3] {
         [[1.0_f32, 2.0], [3.0, 4.0], [5.0, 6.0]].map(|values| Tensor::from_slice(&values).set_requires_grad(true))

@@ -4,12 +4,10 @@
 use tch::{Kind, TchError, Tensor};
 
 use super::Gradients;
-use super::chunks::flat;
+use super::chunks::{SMALL, flat};
 use super::entry::{Entry, zeros};
 use super::groups::Treatment;
 
-/// Tensors of more values stay alone: there the work is what costs, and copying gradients would add to it.
-const MOST_VALUES: usize = 1 << 20;
 /// Each begins at a multiple of this many values, as kernels like their operands.
 const ALIGNMENT: i64 = 64;
 
@@ -37,7 +35,7 @@ impl<M: Views> Joined<M> {
     pub(super) fn of(entries: &mut [Entry<M>]) -> Result<Vec<Self>, TchError> {
         let mut alike: Vec<(Treatment, Vec<usize>)> = Vec::new();
         for (place, entry) in entries.iter().enumerate() {
-            if entry.tensor.kind() != Kind::Float || entry.tensor.numel() > MOST_VALUES {
+            if entry.tensor.kind() != Kind::Float || entry.tensor.numel() > SMALL {
                 continue;
             }
             match alike.iter_mut().find(|(treatment, _)| *treatment == entry.treatment) {
@@ -108,34 +106,4 @@ impl<M: Views> Joined<M> {
 
 fn up(values: i64) -> i64 {
     (values + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
-}
-
-/// The sum of the squares of each of some tensors, small ones on a GPU together.
-pub(super) fn squares(tensors: &[Tensor], join: bool) -> Result<Vec<Tensor>, TchError> {
-    let dot = |values: &Tensor| {
-        let values = values.f_to_kind(Kind::Float)?;
-        values.f_dot(&values)
-    };
-    let (small, large): (Vec<&Tensor>, Vec<&Tensor>) =
-        tensors.iter().partition(|tensor| join && tensor.numel() <= MOST_VALUES);
-    let mut squares: Vec<Tensor> = large.into_iter().map(dot).collect::<Result<_, _>>()?;
-    if !small.is_empty() {
-        squares.push(dot(&Tensor::f_cat(&small, 0)?)?);
-    }
-    Ok(squares)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn squares_are_the_same_together() {
-        let tensors = [Tensor::from_slice(&[1.0_f32, -2.0]), Tensor::from_slice(&[3.0_f32])];
-        for (join, expected) in [(false, vec![5.0, 9.0]), (true, vec![14.0])] {
-            let squares = squares(&tensors, join).unwrap();
-            assert_eq!(squares.iter().map(|square| square.double_value(&[])).collect::<Vec<_>>(), expected);
-        }
-        assert!(squares(&[], true).unwrap().is_empty());
-    }
 }
