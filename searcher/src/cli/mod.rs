@@ -69,6 +69,10 @@ pub fn main() -> ExitCode {
 
 fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
     kernels::choose(kernels::asked().as_deref())?;
+    #[cfg(feature = "torch")]
+    if matches!(arguments.command, Command::Serve(_)) {
+        dyad_encoder::environment::begin_again();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
