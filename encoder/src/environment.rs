@@ -1,4 +1,4 @@
-//! Settings of libtorch that it reads from the environment alone: the program begins again with them.
+//! Settings of libtorch that it reads from the environment alone: the program executes itself again with them.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
@@ -8,7 +8,7 @@ use std::process::Command;
 /// own kernels come first (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`).
 const ATTENTION: &str = "TORCH_CUDNN_SDPA_DEPRIORITIZED";
 
-/// Begins again where a GPU is there and the environment does not say which attention comes first; returns where nothing is to be done, or where the
+/// Executes the program again, in its place, where a GPU is there and the environment does not say which attention comes first; returns where nothing is to be done, or where the
 /// system refuses.
 pub fn begin_again() {
     if !is_needed(std::env::var_os(ATTENTION).as_deref(), tch::Cuda::is_available()) {

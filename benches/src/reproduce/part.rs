@@ -1,5 +1,5 @@
-//! A share of some examples, to train on or to choose settings by: which ones depends on their answers alone, so that two shares have no answer in
-//! common, whatever the order.
+//! A share of some examples, to train on or to choose settings by. An example goes by the text of its positives (the smallest one), so that, whatever the order, two
+//! shares have no answer in common where each example has one positive; a question that is asked twice, with different answers, may be in both.
 //!
 //! ```text
 //! OUT/parts/NAME.jsonl    Tevatron's form
@@ -21,7 +21,7 @@ use crate::error::Error;
 impl Part {
     /// Whether it has an example.
     fn has(&self, example: &Example) -> bool {
-        let answer = example.positives.first().map(Passage::passage).unwrap_or_default();
+        let answer = example.positives.iter().map(Passage::passage).min().unwrap_or_default();
         // The 53 upper bits, as a number below 1.
         let place = (xxh3_64(answer.as_bytes()) >> 11) as f64 / (1_u64 << 53) as f64;
         (self.from..self.to).contains(&place)

@@ -116,13 +116,20 @@ fn our_steps_are_those_of_sentence_transformers() {
     let peers = format!("{ROOT}/benches/peers/train_step.py");
     let arguments =
         ["--workload", "tiny.toml", "--out", "out", "--python", python.to_str().unwrap(), "--peers", &peers];
-    let engines = ["--engines", "dyad,sentence-transformers,sentence-transformers-no-dropout"];
+    let names = "dyad,dyad-bf16,dyad-cached,sentence-transformers,sentence-transformers-no-dropout,\
+                 sentence-transformers-bf16-no-dropout";
+    let engines = ["--engines", names];
     let output = bench(&[&arguments[..], &engines].concat(), dir.path());
     assert!(output.status.success(), "{output:?}");
     let engines = &summary(dir.path())["engines"];
     let off = |name: &str| engines[name]["small"]["loss_difference"].as_f64().unwrap();
     // The second loss comes after a step at a rate that moves it.
     assert!(off("sentence-transformers-no-dropout") < 1e-4, "{engines:#}");
+    // Products in bf16 have 8 bits.
+    for name in ["dyad-bf16", "sentence-transformers-bf16-no-dropout"] {
+        assert!((1e-6..0.2).contains(&off(name)), "{name}: {engines:#}");
+    }
+    assert!(off("dyad-cached") < 1e-4, "{engines:#}");
     assert!(off("sentence-transformers") > 1e-3, "dropout is on: {engines:#}");
     assert!(engines["sentence-transformers"]["small"]["padding_share"].as_f64().unwrap() > 0.0);
 }

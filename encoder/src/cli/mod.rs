@@ -94,12 +94,13 @@ enum Command {
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
 pub fn main() -> ExitCode {
+    // Before a configuration is read, which may come from a pipe.
+    crate::environment::begin_again();
     dyad_command::run_server(|cli: Cli, follower| cli.run(follower).map(|()| ExitCode::SUCCESS), exit_code)
 }
 
 impl Cli {
     fn run(self, follower: Follower) -> anyhow::Result<()> {
-        crate::environment::begin_again();
         match self.command {
             Command::Embed(options) => embed::run(&options),
             Command::Serve(options) => serve::run(&options, follower),

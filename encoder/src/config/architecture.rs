@@ -79,6 +79,15 @@ impl Architecture {
         }
     }
 
+    /// Heads of attention, where their scores have biases by relative position.
+    pub(crate) fn biased_heads(&self) -> Option<usize> {
+        match self {
+            Self::Bert(config) => config.relative_buckets.map(|_| config.heads),
+            Self::T5(config) => Some(config.heads),
+            Self::Recurrent(_) => None,
+        }
+    }
+
     /// Longest input that there are positions for.
     pub(crate) fn max_positions(&self) -> usize {
         match self {

@@ -5,7 +5,7 @@
 
 use tch::{TchError, Tensor};
 
-use crate::nn::Output;
+use crate::nn::{Output, on};
 
 /// Positions of the tokens of some texts in padded rows, in the order of the texts.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Padded {
     packed: Tensor,
     /// `[texts, 1, 1, longest]`: whether there is a token.
     present: Tensor,
-    /// `[t]`: the place of each packed token (of padding any) among `texts * longest`.
+    /// `[t]`: the place of each packed token (arbitrary for padding) among `texts * longest`.
     places: Tensor,
 }
 
@@ -28,7 +28,7 @@ impl Padded {
         let row = |&(first, length): &(i64, i64)| (0..longest).map(move |at| if at < length { first + at } else { 0 });
         let packed: Vec<i64> = rows.iter().flat_map(row).collect();
         let present: Vec<bool> = rows.iter().flat_map(|&(_, length)| (0..longest).map(move |at| at < length)).collect();
-        // What the batch itself has of padding gets the first place's values: nothing reads them.
+        // The batch's own padding gets the first place's values: nothing reads them.
         let mut places = vec![0; usize::try_from(states.tokens().size2()?.0).unwrap_or(0)];
         for (&(first, length), start) in rows.iter().zip((0..).step_by(usize::try_from(longest.max(1)).unwrap_or(1))) {
             let own = usize::try_from(first).unwrap_or(usize::MAX)..usize::try_from(first + length).unwrap_or(0);
@@ -39,9 +39,9 @@ impl Padded {
         Ok(Self {
             texts,
             longest,
-            packed: Tensor::f_from_slice(&packed)?.f_view([texts, longest])?.f_to_device(device)?,
+            packed: on(device, &packed)?.f_view([texts, longest])?,
             present: Tensor::f_from_slice(&present)?.f_view([texts, 1, 1, longest])?.f_to_device(device)?,
-            places: Tensor::f_from_slice(&places)?.f_to_device(device)?,
+            places: on(device, &places)?,
         })
     }
 

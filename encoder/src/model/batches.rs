@@ -1,4 +1,4 @@
-//! Any number of texts: batches of like length, one after another, or on the CPU in parallel.
+//! Any number of texts: batches of like length, one after another or in parallel; on a GPU two, so that one is laid out while the other one is computed.
 //!
 //! Operators that share the cores wait for each other at every end of every operator, and hand each other's results through
 //! the cache. Where there are batches enough, each core therefore takes whole batches: a *worker* is a thread with one operator
@@ -40,7 +40,9 @@ impl BatchEncoder {
     ) -> Result<Option<Vec<f32>>, Error> {
         let dim = network.dim();
         let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-        let mut batches = plan(&lengths, self.budget, self.workers);
+        // On a GPU small batches at the end would cost more than a worker that waits.
+        let shares = if network.device.is_cuda() { 1 } else { self.workers };
+        let mut batches = plan(&lengths, self.budget, shares);
         let parallel = self.workers > 1 && batches.len() >= BATCHES_PER_WORKER * self.workers;
         if !parallel && self.workers > 1 {
             batches = plan(&lengths, self.budget, 1);

@@ -87,7 +87,7 @@ impl CrossEncoder {
         self.model.network.embed(Tower::Answer, &Batch::new(pairs, 0), VectorLength::Raw)
     }
 
-    /// Logits of any number of tokenized pairs in length-sorted batches, on the CPU in parallel; asks `go_on` after each batch with its
+    /// Logits of any number of tokenized pairs in length-sorted batches, several at a time; asks `go_on` after each batch with its
     /// number of tokens, and gives nothing once it says no.
     pub fn logits_while(
         &self,

@@ -29,7 +29,7 @@ impl Model {
         self.network.embed(tower, &self.batch(tower, texts), VectorLength::Unit)
     }
 
-    /// Embeds any number of texts in length-sorted batches, on the CPU in parallel; the rows keep the order of `texts`.
+    /// Embeds any number of texts in length-sorted batches, several at a time; the rows keep the order of `texts`.
     pub fn embed_all(&self, tower: Tower, texts: &[Tokens], budget: Budget) -> Result<Vec<f32>, Error> {
         self.embed_while(tower, texts, VectorLength::Unit, budget, |_| true).map(Option::unwrap_or_default)
     }

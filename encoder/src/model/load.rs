@@ -10,7 +10,7 @@ use crate::config::{Architecture, Module, Part, Placed, Tie};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{
-    Dense, Loaded, MultiHop, Padding, Parameter, Parameters, Pooling, Transformer, WeightForm, by_kernels,
+    Dense, Loaded, MultiHop, Padding, Parameter, Parameters, Pooling, RunCosts, Transformer, WeightForm, by_kernels,
 };
 
 /// The use that a model is opened for.
@@ -71,7 +71,7 @@ impl<'a> Loader<'a> {
             Dtype::Bf16 | Dtype::F16 => false,
         };
         let padding = match self.compute.dtype {
-            _ if !on_cpu => Padding::Rows,
+            _ if !on_cpu => Padding::Rows(self.run_costs()),
             _ if !fixed || by_kernels => Padding::No,
             Dtype::F32 => Padding::Many,
             _ => Padding::All,
@@ -79,6 +79,16 @@ impl<'a> Loader<'a> {
         let modules = placed.iter().enumerate().map(|(at, placed)| self.module(at, placed));
         let modules = modules.collect::<Result<_, Error>>()?;
         Ok(LoadedModules { modules, parameters: self.parameters, padding, by_kernels })
+    }
+
+    /// Of the larger transformer.
+    fn run_costs(&self) -> RunCosts {
+        let architectures = self.checkpoint.layout.modules.iter().filter_map(|placed| match &placed.module {
+            Module::Transformer(config) => Some(&config.architecture),
+            _ => None,
+        });
+        let hidden = architectures.clone().map(Architecture::hidden_size).max().unwrap_or(0);
+        RunCosts::of(hidden, architectures.filter_map(Architecture::biased_heads).max())
     }
 
     fn module(&mut self, at: usize, placed: &Placed) -> Result<Loaded, Error> {

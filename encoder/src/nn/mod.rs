@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `network.rs`, `output.rs` | the forward pass of one batch: transformer, pooling, projection, normalisation; what it gives |
 //! | `exec.rs` | by what a pass is computed, and on how many threads |
-//! | `packed.rs` | a batch on the device, without padding |
+//! | `packed.rs`, `runs.rs` | a batch on the device; rows that are computed together |
 //! | `parameters.rs`, `shared_tensor.rs` | where tensors come from; tensors that clones of a network share |
 //! | `bert.rs` | the BERT family: BERT, RoBERTa, DistilBERT, MPNet |
 //! | `t5.rs` | the encoder of T5 1.0 and 1.1 |
@@ -39,6 +39,7 @@ mod product;
 mod projection;
 mod recurrent;
 mod relative;
+mod runs;
 mod shared_tensor;
 mod t5;
 #[cfg(test)]
@@ -57,8 +58,11 @@ pub(crate) use norm::LayerNorm;
 pub use output::Output;
 #[cfg(all(test, feature = "train"))]
 pub(crate) use packed::Packed;
+#[cfg(feature = "train")]
+pub(crate) use packed::on;
 pub use parameters::Parameter;
 pub(crate) use parameters::{Parameters, WeightForm};
 pub(crate) use pooling::Pooling;
 pub(crate) use product::{Padding, by_kernels};
 pub(crate) use projection::Dense;
+pub(crate) use runs::RunCosts;

@@ -2,7 +2,7 @@
 
 use tch::{TchError, Tensor};
 
-use super::packed::Packed;
+use super::packed::{Packed, on};
 use crate::tokenize::Batch;
 
 /// A batch of one tower after its network, with its tape.
@@ -28,7 +28,7 @@ impl Output {
         let by_place: Vec<(i64, i64)> = packed.rows().collect();
         let at = |place: &i64| by_place.get(*place as usize).copied().unwrap_or((0, 0));
         let rows = places.iter().map(at).collect();
-        let places = Tensor::f_from_slice(&places)?.f_to_device(vectors.device())?;
+        let places = on(vectors.device(), &places)?;
         let vectors = vectors.f_index_select(0, &places)?;
         Ok(Self { tokens, packed, vectors, rows, places })
     }

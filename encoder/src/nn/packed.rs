@@ -4,32 +4,23 @@
 //! tokens of all rows. Attention and pooling work on *runs*: neighbouring rows of one length, a view `[rows, s, h]` of the
 //! same memory. Batches are sorted by length, so runs are few, and no mask is needed.
 //!
-//! On a GPU each run costs launches, in every layer and again on the way back, and a batch of 64 questions has some twenty lengths. There
-//! rows of like lengths are one run, padded to the longest ([`padded_runs`]), and a mask says which tokens are there.
+//! On a GPU rows of like lengths are one run ([`padded_runs`]), and a padding mask tells which tokens are real.
 
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::exec::Exec;
 use super::product::Padding;
+pub(crate) use super::runs::Run;
+use super::runs::{padded_runs, runs};
 use crate::tokenize::Batch;
 
-/// Neighbouring rows of one length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
-    /// The first token of its first row.
-    pub(crate) first: i64,
-    pub(crate) rows: i64,
-    /// Tokens of each row.
-    pub(crate) tokens: i64,
-}
-
-/// Which tokens of a run are there.
+/// The padding mask of a run.
 #[derive(Debug)]
 pub(crate) struct Mask {
     /// `[rows, 1]`: tokens of each row, whole numbers.
     lengths: Tensor,
-    /// `[1, s]`: the place of each token.
-    places: Tensor,
+    /// `[1, s]`: the position of each token.
+    positions: Tensor,
     /// `[rows, 1, 1, s]`, f32: 0, and minus infinity for what is padding; to be added to the scores of attention.
     scores: Tensor,
 }
@@ -37,34 +28,34 @@ pub(crate) struct Mask {
 impl Mask {
     fn new(lengths: &Tensor, tokens: i64) -> Result<Self, TchError> {
         let lengths = lengths.f_unsqueeze(1)?;
-        let places = Tensor::f_arange(tokens, (Kind::Int64, lengths.device()))?.f_unsqueeze(0)?;
-        let absent = places.f_ge_tensor(&lengths)?;
-        let scores = Tensor::f_zeros(absent.size(), (Kind::Float, absent.device()))?;
-        let scores = scores.f_masked_fill(&absent, f64::NEG_INFINITY)?.f_unsqueeze(1)?.f_unsqueeze(1)?;
-        Ok(Self { lengths, places, scores })
+        let positions = Tensor::f_arange(tokens, (Kind::Int64, lengths.device()))?.f_unsqueeze(0)?;
+        let padding = positions.f_ge_tensor(&lengths)?;
+        let scores = Tensor::f_zeros(padding.size(), (Kind::Float, padding.device()))?;
+        let scores = scores.f_masked_fill(&padding, f64::NEG_INFINITY)?.f_unsqueeze(1)?.f_unsqueeze(1)?;
+        Ok(Self { lengths, positions, scores })
     }
 
     pub(crate) fn scores(&self) -> &Tensor {
         &self.scores
     }
 
-    pub(super) fn places(&self) -> &Tensor {
-        &self.places
+    pub(super) fn positions(&self) -> &Tensor {
+        &self.positions
     }
 
-    /// `[rows, 1]`: the place of each row's first token after `skipped` ones; its last one where it has no more.
+    /// `[rows, 1]`: the position of each row's first token after `skipped` ones; of its last one where it has no more.
     pub(super) fn first(&self, skipped: i64) -> Result<Tensor, TchError> {
         self.last()?.f_clamp_max(skipped)
     }
 
-    /// `[rows, 1]`: the place of each row's last token.
+    /// `[rows, 1]`: the position of each row's last token.
     pub(super) fn last(&self) -> Result<Tensor, TchError> {
         self.lengths.f_sub_scalar(1)
     }
 
-    /// `[rows, s]`: whether there is a token, from [`Self::first`] on.
+    /// `[rows, s]`: whether a token is real, from [`Self::first`] on.
     pub(super) fn kept(&self, skipped: i64) -> Result<Tensor, TchError> {
-        self.places.f_lt_tensor(&self.lengths)?.f_logical_and(&self.places.f_ge_tensor(&self.first(skipped)?)?)
+        self.positions.f_lt_tensor(&self.lengths)?.f_logical_and(&self.positions.f_ge_tensor(&self.first(skipped)?)?)
     }
 }
 
@@ -93,7 +84,10 @@ pub(crate) struct Packed {
 impl Packed {
     pub(crate) fn new(batch: &Batch, device: Device, padding: Padding, exec: Exec) -> Result<Self, TchError> {
         let lengths = batch.lengths();
-        let runs = if padding == Padding::Rows { padded_runs(lengths) } else { runs(lengths) };
+        if lengths.last().is_some_and(|&shortest| shortest < 1) {
+            return Err(TchError::Shape("expected one token or more in each text, got: a text without".to_owned()));
+        }
+        let runs = if let Padding::Rows(costs) = padding { padded_runs(lengths, costs) } else { runs(lengths) };
         let used: i64 = runs.iter().map(|run| run.rows * run.tokens).sum();
         let tokens = padding.up(used as usize);
         let filler = tokens as i64 - used;
@@ -149,66 +143,9 @@ impl Packed {
 }
 
 /// Numbers on a device.
-pub(super) fn on(device: Device, values: &[i64]) -> Result<Tensor, TchError> {
-    // Not from pinned memory: of that torch warns in each call, and small copies do not wait for the device anyway.
+pub(crate) fn on(device: Device, values: &[i64]) -> Result<Tensor, TchError> {
+    // Not from pinned memory, of which torch warns in each call: copies of up to 64 KiB do not wait for the device anyway.
     Tensor::f_from_slice(values)?.f_to_device_(device, Kind::Int64, true, false)
-}
-
-fn runs(lengths: &[i64]) -> Vec<Run> {
-    let mut first = 0;
-    let of_one_length = lengths.chunk_by(|a, b| a == b).map(|run| {
-        let (rows, tokens) = (run.len() as i64, run.first().copied().unwrap_or(0));
-        let run = Run { first, rows, tokens };
-        first += rows * tokens;
-        run
-    });
-    of_one_length.collect()
-}
-
-/// What a run costs, in tokens: neighbours of different lengths are padded as long as that costs less. Inference launches some 5 kernels for each run and
-/// layer, training some 15, of a few microseconds each; a token of MiniLM takes about 0.02 and 0.05 microseconds in a layer.
-const TOKENS_OF_A_RUN: i64 = 1024;
-
-/// Rows with padding have a multiple of this, as the kernels of attention like their masks.
-const ROW_STEP: i64 = 8;
-
-/// Cuts rows, longest first, into runs of rows padded to their longest, so that the tokens and [`TOKENS_OF_A_RUN`] for each run are the fewest.
-fn padded_runs(lengths: &[i64]) -> Vec<Run> {
-    let of_one_length = runs(lengths);
-    // The best way up to each length: what it costs, and where its last run begins.
-    let mut best: Vec<(i64, usize)> = vec![(0, 0)];
-    for end in 1..=of_one_length.len() {
-        let mut rows = 0;
-        let mut cheapest = (i64::MAX, 0);
-        for (start, run) in of_one_length.iter().enumerate().take(end).rev() {
-            rows += run.rows;
-            let tokens = padded(&of_one_length, start, end);
-            let before = best.get(start).map_or(0, |&(cost, _)| cost);
-            let cost = before.saturating_add(TOKENS_OF_A_RUN).saturating_add(rows.saturating_mul(tokens));
-            cheapest = cheapest.min((cost, start));
-        }
-        best.push(cheapest);
-    }
-    let mut bounds = vec![of_one_length.len()];
-    while let Some(&end) = bounds.last().filter(|&&end| end > 0) {
-        bounds.push(best.get(end).map_or(0, |&(_, start)| start.min(end - 1)));
-    }
-    bounds.reverse();
-    let mut first = 0;
-    let joined = bounds.windows(2).filter_map(|bounds| {
-        let &[start, end] = bounds else { return None };
-        let rows = of_one_length.get(start..end)?.iter().map(|run| run.rows).sum();
-        let run = Run { first, rows, tokens: padded(&of_one_length, start, end) };
-        first += run.rows * run.tokens;
-        Some(run)
-    });
-    joined.collect()
-}
-
-/// Tokens of each row where the runs from `start` up to `end` are one.
-fn padded(runs: &[Run], start: usize, end: usize) -> i64 {
-    let longest = runs.get(start).map_or(0, |run| run.tokens);
-    if end - start > 1 { (longest + ROW_STEP - 1) / ROW_STEP * ROW_STEP } else { longest }
 }
 
 /// Values of all tokens with zeros where `runs` have padding, and up to `tokens`.
@@ -255,52 +192,17 @@ pub(crate) fn joined(parts: Vec<Tensor>) -> Result<Tensor, TchError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::runs::RunCosts;
     use super::*;
+    use crate::tokenize::Tokens;
 
     #[test]
-    fn neighbours_of_one_length_are_a_run() {
-        let run = |first, rows, tokens| Run { first, rows, tokens };
-        assert_eq!(runs(&[5, 5, 3, 1, 1, 1]), [run(0, 2, 5), run(10, 1, 3), run(13, 3, 1)]);
-        assert!(runs(&[]).is_empty());
-    }
-
-    /// The cheapest of all ways to cut, one by one.
-    fn slow(runs: &[Run]) -> i64 {
-        let cuts = runs.len().saturating_sub(1);
-        let cost = |ways: u32| {
-            let mut bounds = vec![0];
-            bounds.extend((1..runs.len()).filter(|&bound| ways & (1 << (bound - 1)) != 0));
-            bounds.push(runs.len());
-            bounds
-                .windows(2)
-                .map(|bounds| {
-                    let part = &runs[bounds[0]..bounds[1]];
-                    let longest = part[0].tokens;
-                    let tokens = if part.len() > 1 { (longest + 7) / 8 * 8 } else { longest };
-                    TOKENS_OF_A_RUN + tokens * part.iter().map(|run| run.rows).sum::<i64>()
-                })
-                .sum::<i64>()
-        };
-        (0..1_u32 << cuts).map(cost).min().unwrap()
-    }
-
-    #[test]
-    fn rows_are_padded_where_another_run_costs_more() {
-        let few: Vec<i64> = (1..=64).rev().map(|length| length / 3 + 1).collect();
-        let run = |first, rows, tokens| Run { first, rows, tokens };
-        assert_eq!(padded_runs(&few), [run(0, 64, 24)]);
-        assert_eq!(padded_runs(&[9; 64]), [run(0, 64, 9)], "nothing to pad");
-        let many: Vec<i64> = [256; 100].into_iter().chain([250; 30]).chain([40; 900]).chain([7; 900]).collect();
-        assert_eq!(padded_runs(&many), [run(0, 130, 256), run(33_280, 900, 40), run(69_280, 900, 7)]);
-        assert!(padded_runs(&[]).is_empty());
-        for seed in 1..40_i64 {
-            let mut lengths: Vec<i64> =
-                (0..seed * 37).map(|row| (row * row * 31 + seed * 17 + row * 7) % (seed % 9 + 2) * 19 + 1).collect();
-            lengths.sort_by_key(|length| -length);
-            let cut = padded_runs(&lengths);
-            assert_eq!(cut.iter().map(|run| run.rows).sum::<i64>(), lengths.len() as i64);
-            let cost: i64 = cut.iter().map(|run| TOKENS_OF_A_RUN + run.rows * run.tokens).sum();
-            assert_eq!(cost, slow(&runs(&lengths)), "{lengths:?}");
+    fn a_text_without_a_token_is_refused() {
+        let texts = [vec![1, 2], Vec::new()].map(|ids| Tokens { ids, ..Tokens::default() });
+        let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), 0);
+        for padding in [Padding::No, Padding::Rows(RunCosts::of(384, None))] {
+            let message = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD).unwrap_err().to_string();
+            assert!(message.contains("got: a text without"), "{message}");
         }
     }
 

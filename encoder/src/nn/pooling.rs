@@ -57,23 +57,32 @@ fn pool(mode: PoolingMode, tokens: &Tensor, skipped: i64) -> Result<Tensor, TchE
     }
 }
 
-/// As [`pool`], of rows with padding: `[rows, s, h] -> [rows, h]`, all but the maximum as a weighted sum.
+/// As [`pool`], of rows with padding: `[rows, s, h] -> [rows, h]`.
 fn pool_masked(mode: PoolingMode, tokens: &Tensor, mask: &Mask, skipped: i64) -> Result<Tensor, TchError> {
-    let (places, kept) = (mask.places(), mask.kept(skipped)?);
-    let share = |weights: &Tensor| weights.f_div(&weights.f_sum_dim_intlist(&[1i64][..], true, None::<Kind>)?);
-    let one = kept.f_to_kind(Kind::Float)?;
-    let weights = match mode {
-        PoolingMode::Max => {
-            let padding = kept.f_logical_not()?.f_unsqueeze(2)?;
-            return tokens.f_masked_fill(&padding, f64::NEG_INFINITY)?.f_amax(&[1i64][..], false);
-        }
-        PoolingMode::Cls => places.f_eq_tensor(&mask.first(skipped)?)?.f_to_kind(Kind::Float)?,
-        PoolingMode::LastToken => places.f_eq_tensor(&mask.last()?)?.f_to_kind(Kind::Float)?,
-        PoolingMode::Mean => share(&one)?,
-        PoolingMode::MeanSqrtLength => one.f_div(&one.f_sum_dim_intlist(&[1i64][..], true, None::<Kind>)?.f_sqrt()?)?,
-        PoolingMode::WeightedMean => share(&one.f_mul(&places.f_add_scalar(1)?)?)?,
+    let along = &[1i64][..];
+    let kept = mask.kept(skipped)?;
+    let padding = kept.f_logical_not()?.f_unsqueeze(2)?;
+    let at = |positions: Tensor| -> Result<Tensor, TchError> {
+        let (rows, _, size) = tokens.size3()?;
+        tokens.f_gather(1, &positions.f_unsqueeze(2)?.f_expand([rows, 1, size], false)?, false)?.f_squeeze_dim(1)
     };
-    weights.f_unsqueeze(1)?.f_bmm(tokens)?.f_squeeze_dim(1)
+    let sum = |weights: &Tensor| {
+        let weighed = tokens.f_masked_fill(&padding, 0.0)?.f_mul(&weights.f_unsqueeze(2)?)?;
+        weighed.f_sum_dim_intlist(along, false, None::<Kind>)
+    };
+    let total = |weights: &Tensor| weights.f_sum_dim_intlist(along, true, None::<Kind>);
+    let one = kept.f_to_kind(Kind::Float)?;
+    match mode {
+        PoolingMode::Cls => at(mask.first(skipped)?),
+        PoolingMode::LastToken => at(mask.last()?),
+        PoolingMode::Max => tokens.f_masked_fill(&padding, f64::NEG_INFINITY)?.f_amax(along, false),
+        PoolingMode::Mean => sum(&one.f_div(&total(&one)?)?),
+        PoolingMode::MeanSqrtLength => sum(&one.f_div(&total(&one)?.f_sqrt()?)?),
+        PoolingMode::WeightedMean => {
+            let weights = one.f_mul(&mask.positions().f_add_scalar(1)?)?;
+            sum(&weights.f_div(&total(&weights)?)?)
+        }
+    }
 }
 
 #[cfg(test)]

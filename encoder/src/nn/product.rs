@@ -18,6 +18,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::exec::Exec;
 use super::kernels::{self, LARGEST, Panels, SMALLEST};
+use super::runs::RunCosts;
 use super::shared_tensor::SharedTensor;
 use crate::config::HiddenActivation;
 
@@ -34,8 +35,8 @@ pub(crate) enum Padding {
     No,
     /// Only of large batches: f32 products of few rows are torch's.
     Many,
-    /// Of the rows themselves, up to the longest of some neighbours: on a GPU, where each run of rows costs launches.
-    Rows,
+    /// Of the rows themselves, up to the longest of their neighbours: on a GPU, where each run costs launches.
+    Rows(RunCosts),
     /// Always: all products of int8 and the half precisions are oneDNN's.
     All,
 }
@@ -47,7 +48,7 @@ impl Padding {
         match self {
             Self::Many | Self::All if onednn => tokens.next_multiple_of(64),
             Self::All => tokens.next_multiple_of(8),
-            Self::No | Self::Many | Self::Rows => tokens,
+            Self::No | Self::Many | Self::Rows(_) => tokens,
         }
     }
 }

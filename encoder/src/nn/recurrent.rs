@@ -39,7 +39,7 @@ impl Recurrent {
         joined(packed.runs.iter().zip(&runs).map(|(run, tokens)| self.run(tokens, *run)).collect::<Result<_, _>>()?)
     }
 
-    /// All rows as one packed sequence, to `[t, h]`; padding gets the state of some token.
+    /// All rows as one packed sequence, to `[t, h]`.
     fn sequence(&self, packed: &Packed) -> Result<Tensor, TchError> {
         let (tokens, device) = (packed.ids.size1()? as usize, packed.ids.device());
         let (mut order, mut sizes, mut places) = (Vec::with_capacity(tokens), Vec::new(), vec![0_i64; tokens]);
@@ -77,6 +77,14 @@ impl Recurrent {
                 Tensor::f_rnn_tanh_data(&input, &sizes, &zero, weights, true, layers, 0.0, train, bidirectional)?.0
             }
         };
+        // Padding gets its text's last state, so that on the way back not all of it is added to one.
+        for (run, number) in packed.runs.iter().flat_map(|run| (0..run.rows).map(move |number| (run, number))) {
+            let own = (run.first + number * run.tokens) as usize..(run.first + (number + 1) * run.tokens) as usize;
+            let Some(own) = places.get_mut(own) else { continue };
+            let last = own.iter().copied().max().unwrap_or(0);
+            let used = own.iter().rposition(|&place| place == last).map_or(0, |at| at + 1);
+            own.iter_mut().skip(used).for_each(|place| *place = last);
+        }
         output.f_index_select(0, &on(device, &places)?)
     }
 

@@ -3,7 +3,7 @@
 
 use tch::{Kind, TchError, Tensor};
 
-use super::packed::Packed;
+use super::packed::{Packed, on};
 use super::parameters::Parameters;
 use super::shared_tensor::SharedTensor;
 use crate::error::Error;
@@ -54,13 +54,16 @@ impl RelativeBias {
     pub(crate) fn of(&self, packed: &Packed) -> Result<Vec<Tensor>, TchError> {
         let longest = packed.longest();
         let places = (0..longest).flat_map(|query| (0..longest).map(move |key| self.buckets.of(key - query)));
-        let places = Tensor::f_from_slice(&places.collect::<Vec<i64>>())?.f_to_device(self.table.device())?;
+        let places = on(self.table.device(), &places.collect::<Vec<i64>>())?;
         let all = Tensor::f_embedding(&self.table, &places, -1, false, false)?;
         let all = all.f_view([longest, longest, -1])?.f_permute([2, 0, 1])?.f_unsqueeze(0)?;
         let cut = |(number, run): (usize, &super::packed::Run)| {
             let own = all.f_narrow(2, 0, run.tokens)?.f_narrow(3, 0, run.tokens)?;
-            let own = if let Some(mask) = packed.mask(number) { own.f_add(mask.scores())? } else { own };
-            own.f_contiguous()?.f_to_kind(self.kind())
+            let own = own.f_to_kind(self.kind())?;
+            match packed.mask(number) {
+                Some(mask) => own.f_add(&mask.scores().f_to_kind(self.kind())?),
+                None => own.f_contiguous(),
+            }
         };
         packed.runs.iter().enumerate().map(cut).collect()
     }

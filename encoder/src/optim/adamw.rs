@@ -8,7 +8,7 @@ use super::Gradients;
 use super::chunks::{self, flat};
 use super::entry::{Entries, Entry, Moments, scratch, zeros};
 use super::groups::{Groups, not_negative};
-use super::joined::{Joined, Views};
+use super::joined::{Joined, Stretch, Views};
 use super::positive;
 use crate::error::{Error, torch};
 use crate::nn::Parameter;
@@ -56,8 +56,8 @@ struct AdamMoments {
 }
 
 impl Views for AdamMoments {
-    fn zeros(values: i64, beside: &Tensor) -> Result<Self, TchError> {
-        Ok(Self { first: zeros(&[values], beside)?, second: zeros(&[values], beside)? })
+    fn zeros(values: i64, like: &Tensor) -> Result<Self, TchError> {
+        Ok(Self { first: zeros(&[values], like)?, second: zeros(&[values], like)? })
     }
 
     fn view(&self, first: i64, length: i64, shape: &[i64]) -> Result<Self, TchError> {
@@ -120,13 +120,14 @@ impl AdamW {
         let settings = *settings;
         let mut alone = vec![true; entries.len()];
         let step = || {
-            for joined in joined {
-                let Some(gradient) = joined.gradient(entries, gradients)? else { continue };
-                update(&mut joined.whole, settings, &gradient, gradients.factor(), factor)?;
-                joined.stepped(entries);
-                for &place in joined.members() {
-                    if let Some(alone) = alone.get_mut(place) {
-                        *alone = false;
+            for joined in joined.iter() {
+                for Stretch { mut entry, gradient, places } in joined.stretches(entries, gradients)? {
+                    update(&mut entry, settings, &gradient, gradients.factor(), factor)?;
+                    for place in places {
+                        if let (Some(own), Some(alone)) = (entries.get_mut(place), alone.get_mut(place)) {
+                            own.steps = entry.steps;
+                            *alone = false;
+                        }
                     }
                 }
             }
@@ -216,7 +217,7 @@ mod tests {
     use super::super::Group;
     use super::*;
 
-    /// Names, sizes and values of a small network, the same each time; the last tensor is in bf16, and one learns more slowly.
+    /// Names, sizes and values of a small network, the same each time; one tensor is in bf16, and one learns more slowly.
     fn parameters() -> Vec<Parameter> {
         let tensor = |(place, shape): (usize, &[i64])| {
             let count = shape.iter().product::<i64>();
@@ -225,8 +226,20 @@ mod tests {
             let tensor = values.to_kind(kind).contiguous().set_requires_grad(true);
             Parameter { name: format!("{}{place}", if place == 3 { "slow" } else { "fast" }), tensor, frozen: false }
         };
-        let shapes: [&[i64]; 6] = [&[5, 13], &[7], &[64], &[3, 3], &[1], &[4]];
+        // The last is as a learned temperature.
+        let shapes: [&[i64]; 7] = [&[5, 13], &[7], &[64], &[3, 3], &[1], &[4], &[]];
         shapes.into_iter().enumerate().map(tensor).collect()
+    }
+
+    /// The gradients of a loss over all parameters but those at some places.
+    fn gradients(parameters: &[Parameter], step: i32, without: &[usize]) -> Gradients {
+        let learned: Vec<Tensor> = parameters.iter().map(|parameter| parameter.tensor.shallow_clone()).collect();
+        let used = learned.iter().enumerate().filter(|(place, _)| !without.contains(place));
+        let term = |tensor: &Tensor| (tensor.to_kind(Kind::Float).cos() * f64::from(step + 1)).sum(Kind::Float);
+        let loss: Tensor = used.map(|(_, tensor)| term(tensor)).sum();
+        let mut gradients = Gradients::of(&loss, &learned).unwrap();
+        gradients.scale(0.5);
+        gradients
     }
 
     #[test]
@@ -237,18 +250,11 @@ mod tests {
         let mut plain = AdamW::with(settings, &alone, &groups, false).unwrap();
         let mut joined = AdamW::with(settings, &together, &groups, true).unwrap();
         assert!(plain.joined.is_empty());
-        let places: Vec<&[usize]> = joined.joined.iter().map(Joined::members).collect();
-        assert_eq!(places, [&[0, 1, 2, 4][..]], "one treatment, in f32, and more than one tensor");
-        let gradients = |parameters: &[Parameter], step: i32| {
-            let learned: Vec<Tensor> = parameters.iter().map(|parameter| parameter.tensor.shallow_clone()).collect();
-            // In the third step two tensors have no gradient.
-            let used = learned.iter().enumerate().filter(|(place, _)| step != 2 || ![1, 5].contains(place));
-            let loss: Tensor = used
-                .map(|(_, tensor)| (tensor.to_kind(Kind::Float).cos() * f64::from(step + 1)).sum(Kind::Float))
-                .sum();
-            let mut gradients = Gradients::of(&loss, &learned).unwrap();
-            gradients.scale(0.5);
-            gradients
+        let places: Vec<Vec<usize>> = joined.joined.iter().map(Joined::places).collect();
+        assert_eq!(places, [[0, 1, 2, 4, 6]], "one treatment, in f32, and more than one tensor");
+        let stretches = |joined: &AdamW, gradients: &Gradients| -> Vec<Vec<usize>> {
+            let stretches = joined.joined[0].stretches(&joined.entries.0, gradients).unwrap();
+            stretches.into_iter().map(|stretch| stretch.places).collect()
         };
         let compare = |step: i32| {
             for (alone, together) in alone.iter().zip(&together) {
@@ -257,20 +263,30 @@ mod tests {
             }
         };
         compare(-1);
-        for step in 0..6 {
-            plain.step(&gradients(&alone, step), 1.0).unwrap();
-            joined.step(&gradients(&together, step), 1.0).unwrap();
+        let all = vec![vec![0, 1, 2, 4, 6]];
+        // The branch of ENDX may begin later: some have no gradient at first, and fewer steps from then on.
+        let steps: [(&[usize], Vec<Vec<usize>>); 6] = [
+            (&[], all.clone()),
+            (&[], all.clone()),
+            (&[], all),
+            (&[1, 5], vec![vec![0], vec![2, 4, 6]]),
+            (&[], vec![vec![0], vec![1], vec![2, 4, 6]]),
+            (&[4, 6], vec![vec![0], vec![1], vec![2]]),
+        ];
+        for (step, (without, expected)) in (0..).zip(steps) {
+            let own = gradients(&together, step, without);
+            assert_eq!(stretches(&joined, &own), expected);
+            plain.step(&gradients(&alone, step, without), 1.0).unwrap();
+            joined.step(&own, 1.0).unwrap();
             compare(step);
-            if step == 3 {
-                // A state goes from one to the other.
-                let state = plain.state();
-                joined.restore(&state).unwrap();
+            if [1, 3].contains(&step) {
+                // A state goes from one to the other, and steps go on together.
+                joined.restore(&plain.state()).unwrap();
+                compare(step);
             }
         }
-        let state =
-            |adam: &AdamW| adam.state().into_iter().map(|(name, tensor)| (name, tensor.size())).collect::<Vec<_>>();
-        assert_eq!(state(&plain), state(&joined));
-        for ((name, alone), (_, together)) in plain.state().into_iter().zip(joined.state()) {
+        for ((name, alone), (other, together)) in plain.state().into_iter().zip(joined.state()) {
+            assert_eq!((&name, alone.size()), (&other, together.size()));
             let apart = (alone - together).abs().max().double_value(&[]);
             assert!(apart < 1e-6, "{name}: {apart}");
         }

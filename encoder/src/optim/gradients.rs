@@ -107,10 +107,9 @@ impl Gradients {
     /// The same of the tensors at some places alone.
     pub fn norm_of(&self, places: Range<usize>) -> Result<f64, TchError> {
         let held = self.tensors.get(places).unwrap_or_default().iter().flatten();
-        let squares = tch::no_grad(|| {
-            let values = held.map(|held| flat(&held.tensor)).collect::<Result<Vec<Tensor>, _>>()?;
-            squares(&values, values.iter().any(|values| values.device().is_cuda()))
-        })?;
+        let tensors: Vec<&Tensor> = held.map(|held| &held.tensor).collect();
+        let on_gpu = tensors.iter().any(|tensor| tensor.device().is_cuda());
+        let squares = tch::no_grad(|| squares(&tensors, on_gpu))?;
         if squares.is_empty() {
             return Ok(0.0);
         }
@@ -120,17 +119,18 @@ impl Gradients {
 }
 
 /// The sum of the squares of each of some tensors; with `join` of the small ones together.
-fn squares(tensors: &[Tensor], join: bool) -> Result<Vec<Tensor>, TchError> {
+fn squares(tensors: &[&Tensor], join: bool) -> Result<Vec<Tensor>, TchError> {
     // As a product with itself: torch's own norm of ten million values in f32 is off in the fourth digit.
-    let dot = |values: &Tensor| {
+    let dot = |values: Tensor| {
         let values = values.f_to_kind(Kind::Float)?;
         values.f_dot(&values)
     };
     let (small, large): (Vec<&Tensor>, Vec<&Tensor>) =
         tensors.iter().partition(|tensor| join && tensor.numel() <= SMALL);
-    let mut squares: Vec<Tensor> = large.into_iter().map(dot).collect::<Result<_, _>>()?;
+    let mut squares = large.into_iter().map(|tensor| dot(flat(tensor)?)).collect::<Result<Vec<_>, _>>()?;
     if !small.is_empty() {
-        squares.push(dot(&Tensor::f_cat(&small, 0)?)?);
+        let small = small.into_iter().map(flat).collect::<Result<Vec<_>, _>>()?;
+        squares.push(dot(Tensor::f_cat(&small, 0)?)?);
     }
     Ok(squares)
 }
@@ -143,7 +143,7 @@ mod tests {
     fn squares_are_the_same_together() {
         let tensors = [Tensor::from_slice(&[1.0_f32, -2.0]), Tensor::from_slice(&[3.0_f32])];
         for (join, expected) in [(false, vec![5.0, 9.0]), (true, vec![14.0])] {
-            let squares = squares(&tensors, join).unwrap();
+            let squares = squares(&tensors.each_ref(), join).unwrap();
             assert_eq!(squares.iter().map(|square| square.double_value(&[])).collect::<Vec<_>>(), expected);
         }
         assert!(squares(&[], true).unwrap().is_empty());

@@ -8,26 +8,44 @@ use super::chunks::{SMALL, flat};
 use super::entry::{Entry, zeros};
 use super::groups::Treatment;
 
-/// Each begins at a multiple of this many values, as kernels like their operands.
+/// Each tensor begins at a multiple of this many values: the alignment that kernels need for wide loads.
 const ALIGNMENT: i64 = 64;
 
-/// State of a tensor as views of memory that is shared with others'.
+/// State of a tensor that may be a part of the state of several.
 pub(super) trait Views: Sized {
-    /// Zeros for this number of values.
-    fn zeros(values: i64, beside: &Tensor) -> Result<Self, TchError>;
+    /// Zeros for this number of values, on the device of a tensor.
+    fn zeros(values: i64, like: &Tensor) -> Result<Self, TchError>;
     /// `length` values from `first` on, in this shape.
     fn view(&self, first: i64, length: i64, shape: &[i64]) -> Result<Self, TchError>;
 }
 
-/// Some tensors as one.
+/// Some tensors in one memory.
 #[derive(Debug)]
 pub(super) struct Joined<M> {
-    /// The whole memory; its steps are those of the members.
-    pub(super) whole: Entry<M>,
-    /// Places of the members among the entries, in the memory's order.
-    members: Vec<usize>,
-    /// Zeros, for what is between two members.
+    values: Tensor,
+    moments: M,
+    treatment: Treatment,
+    members: Vec<Member>,
+    /// Zeros, the gradient between two members.
     gap: Tensor,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    /// Among the entries.
+    place: usize,
+    /// In the memory.
+    first: i64,
+}
+
+/// Neighbours in the memory that take a step together.
+#[derive(Debug)]
+pub(super) struct Stretch<M> {
+    /// All of them as one tensor.
+    pub(super) entry: Entry<M>,
+    pub(super) gradient: Tensor,
+    /// Their places among the entries.
+    pub(super) places: Vec<usize>,
 }
 
 impl<M: Views> Joined<M> {
@@ -39,68 +57,75 @@ impl<M: Views> Joined<M> {
                 continue;
             }
             match alike.iter_mut().find(|(treatment, _)| *treatment == entry.treatment) {
-                Some((_, members)) => members.push(place),
+                Some((_, places)) => places.push(place),
                 None => alike.push((entry.treatment, vec![place])),
             }
         }
-        alike.retain(|(_, members)| members.len() > 1);
-        tch::no_grad(|| alike.into_iter().map(|(treatment, members)| Self::join(entries, treatment, members)).collect())
+        alike.retain(|(_, places)| places.len() > 1);
+        tch::no_grad(|| alike.into_iter().map(|(treatment, places)| Self::join(entries, treatment, &places)).collect())
     }
 
-    fn join(entries: &mut [Entry<M>], treatment: Treatment, members: Vec<usize>) -> Result<Self, TchError> {
-        let own = || members.iter().filter_map(|&place| Some((place, entries.get(place)?.tensor.shallow_clone())));
-        let Some((_, beside)) = own().next() else {
-            return Err(TchError::Shape("no tensors to join".to_owned()));
-        };
-        let total = own().map(|(_, tensor)| up(tensor.numel() as i64)).sum();
-        let (values, moments) = (zeros(&[total], &beside)?, M::zeros(total, &beside)?);
-        let mut first = 0;
-        for (place, mut tensor) in own().collect::<Vec<_>>() {
-            let (length, shape) = (tensor.numel() as i64, tensor.size());
+    fn join(entries: &mut [Entry<M>], treatment: Treatment, places: &[usize]) -> Result<Self, TchError> {
+        let (mut members, mut total, mut like) = (Vec::with_capacity(places.len()), 0, None);
+        for &place in places {
+            let Some(entry) = entries.get(place) else { continue };
+            members.push(Member { place, first: total });
+            total += up(entry.tensor.numel() as i64);
+            like = Some(&entry.tensor);
+        }
+        let like = like.ok_or_else(|| TchError::Shape("no tensors to join".to_owned()))?;
+        let (values, moments, gap) = (zeros(&[total], like)?, M::zeros(total, like)?, zeros(&[ALIGNMENT], like)?);
+        for &Member { place, first } in &members {
+            let Some(entry) = entries.get_mut(place) else { continue };
+            let (length, shape) = (entry.tensor.numel() as i64, entry.tensor.size());
             let mut view = values.f_narrow(0, first, length)?.f_view(shape.as_slice())?;
-            view.f_copy_(&tensor.f_detach()?)?;
-            tensor.f_set_data(&view)?;
-            if let Some(entry) = entries.get_mut(place) {
-                entry.moments = moments.view(first, length, &shape)?;
-            }
-            first += up(length);
+            view.f_copy_(&entry.tensor.f_detach()?)?;
+            entry.tensor.f_set_data(&view)?;
+            entry.moments = moments.view(first, length, &shape)?;
         }
-        let gap = zeros(&[ALIGNMENT], &beside)?;
-        let name = "joined".to_owned();
-        let whole = Entry { name, tensor: values, treatment, steps: 0, moments, part: i64::MAX };
-        Ok(Self { whole, members, gap })
+        Ok(Self { values, moments, treatment, members, gap })
     }
 
-    /// The gradients of all members as one, and whether the members have taken equally many steps; `None` unless both are so.
-    pub(super) fn gradient(&mut self, entries: &[Entry<M>], gradients: &Gradients) -> Result<Option<Tensor>, TchError> {
-        let mut parts = Vec::with_capacity(2 * self.members.len());
-        for (number, &place) in self.members.iter().enumerate() {
-            let (Some(entry), Some(gradient)) = (entries.get(place), gradients.at(place)) else { return Ok(None) };
-            if number == 0 {
-                self.whole.steps = entry.steps;
-            } else if self.whole.steps != entry.steps {
-                return Ok(None);
+    /// The members that have a gradient, those together that are neighbours and have taken equally many steps.
+    pub(super) fn stretches(&self, entries: &[Entry<M>], gradients: &Gradients) -> Result<Vec<Stretch<M>>, TchError> {
+        let steps = |member: &Member| {
+            let entry = entries.get(member.place)?;
+            gradients.at(member.place).map(|_| entry.steps)
+        };
+        let mut stretches = Vec::new();
+        for neighbours in self.members.chunk_by(|one, next| steps(one) == steps(next)) {
+            let Some((first, steps)) = neighbours.first().and_then(|first| Some((first.first, steps(first)?))) else {
+                continue;
+            };
+            let (mut parts, mut length) = (Vec::with_capacity(2 * neighbours.len()), 0);
+            for member in neighbours {
+                let Some(gradient) = gradients.at(member.place) else { continue };
+                let gradient = flat(gradient)?;
+                let own = gradient.numel() as i64;
+                parts.push(gradient);
+                if up(own) > own {
+                    parts.push(self.gap.f_narrow(0, 0, up(own) - own)?);
+                }
+                length += up(own);
             }
-            let length = entry.tensor.numel() as i64;
-            parts.push(flat(gradient)?);
-            if up(length) > length {
-                parts.push(self.gap.f_narrow(0, 0, up(length) - length)?);
-            }
+            let entry = Entry {
+                name: "joined".to_owned(),
+                tensor: self.values.f_narrow(0, first, length)?,
+                treatment: self.treatment,
+                steps,
+                moments: self.moments.view(first, length, &[length])?,
+                part: i64::MAX,
+            };
+            let places = neighbours.iter().map(|member| member.place).collect();
+            stretches.push(Stretch { entry, gradient: Tensor::f_cat(&parts, 0)?, places });
         }
-        Tensor::f_cat(&parts, 0).map(Some)
+        Ok(stretches)
     }
 
-    /// After a step of the whole: so many have its members taken.
-    pub(super) fn stepped(&self, entries: &mut [Entry<M>]) {
-        for &place in &self.members {
-            if let Some(entry) = entries.get_mut(place) {
-                entry.steps = self.whole.steps;
-            }
-        }
-    }
-
-    pub(super) fn members(&self) -> &[usize] {
-        &self.members
+    /// Places of the members among the entries.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> Vec<usize> {
+        self.members.iter().map(|member| member.place).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The request at the front gives the batch its width: the longest of its texts that still wait. The batch is filled, within
 //! the budget, with the longest texts of the same tower that are not longer than that and at least half as long, whichever
-//! request they belong to. Nothing is padded; texts of one batch are near in length so that attention, which runs on texts of
+//! request they belong to. On the CPU nothing is padded; texts of one batch are near in length so that attention, which runs on texts of
 //! equal length together, is cut into few runs, and so that rows times the longest row is a fair measure of the work. Then
 //! the front request goes to the back if it still waits: one question after a thousand passages waits for one batch, not
 //! for all of them.

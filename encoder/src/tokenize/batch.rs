@@ -1,14 +1,13 @@
 //! Length-sorted batches under a token budget.
 //!
-//! Tokens are packed, so nothing is padded; attention still works on rows of one length at a time, so texts of like length
+//! Tokens are packed, on the CPU without padding; attention still works on rows of one length at a time, so texts of like length
 //! belong together. The budget counts rows times the longest: what a batch has at most.
 
 use super::tokenizer::Tokens;
 use crate::device::{Device, Dtype};
 
-/// A batch is not made smaller than this for the sake of other workers: tokens, and a share of the budget.
+/// Tokens from which a batch is not made smaller for the sake of other workers.
 const SMALLEST_SHARE: usize = 256;
-const SMALLEST_PART: usize = 8;
 
 /// How large a batch may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +41,7 @@ impl Budget {
         if workers <= 1 {
             return self;
         }
-        Self {
-            tokens: self.tokens.min((left / (2 * workers)).max(SMALLEST_SHARE).max(self.tokens / SMALLEST_PART)),
-            rows: self.rows,
-        }
+        Self { tokens: self.tokens.min((left / (2 * workers)).max(SMALLEST_SHARE)), rows: self.rows }
     }
 
     /// Whether a batch of `rows` rows, the longest of `longest` tokens, fits.

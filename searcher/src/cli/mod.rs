@@ -64,15 +64,14 @@ enum Command {
 
 /// Runs the command line of this process. Exit code 0: success; 1: failure; 2: usage error.
 pub fn main() -> ExitCode {
+    // Before a configuration is read, which may come from a pipe.
+    #[cfg(feature = "torch")]
+    dyad_encoder::environment::begin_again();
     dyad_command::run_server(command, |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE })
 }
 
 fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
     kernels::choose(kernels::asked().as_deref())?;
-    #[cfg(feature = "torch")]
-    if matches!(arguments.command, Command::Serve(_)) {
-        dyad_encoder::environment::begin_again();
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
