@@ -72,6 +72,11 @@ fn t5() -> Architecture {
     })
 }
 
+fn recurrent(cell: Cell, bidirectional: bool) -> Architecture {
+    let (vocab_size, embedding_size, hidden_size, layers) = (50, 12, 16, 2);
+    Architecture::Recurrent(RecurrentConfig { cell, vocab_size, embedding_size, hidden_size, layers, bidirectional })
+}
+
 #[test]
 fn kernels_give_the_states_of_operators() {
     tch::manual_seed(11);
@@ -127,18 +132,7 @@ fn padding_changes_nothing() {
             ..Tokens::default()
         })
         .collect();
-    let recurrent = |cell| {
-        let (vocab_size, embedding_size, hidden_size, layers, bidirectional) = (50, 12, 16, 2, true);
-        Architecture::Recurrent(RecurrentConfig {
-            cell,
-            vocab_size,
-            embedding_size,
-            hidden_size,
-            layers,
-            bidirectional,
-        })
-    };
-    let cells = [Cell::Lstm, Cell::Gru, Cell::Rnn].map(recurrent);
+    let cells = [Cell::Lstm, Cell::Gru, Cell::Rnn].map(|cell| recurrent(cell, true));
     for architecture in [bert(BertFamily::Bert), bert(BertFamily::MpNet), t5()].into_iter().chain(cells) {
         let mut random = RandomParameters { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
         let network = Transformer::load(&mut random, &architecture).unwrap();
@@ -196,17 +190,6 @@ fn padding_changes_nothing() {
 /// The tensors that a configuration lists without a network are those that the network loads.
 #[test]
 fn networks_take_the_tensors_that_their_configuration_lists() {
-    let recurrent = |cell, bidirectional| {
-        let (vocab_size, embedding_size, hidden_size, layers) = (7, 3, 4, 2);
-        Architecture::Recurrent(RecurrentConfig {
-            cell,
-            vocab_size,
-            embedding_size,
-            hidden_size,
-            layers,
-            bidirectional,
-        })
-    };
     let mut plain = t5();
     if let Architecture::T5(config) = &mut plain {
         config.gated = false;
