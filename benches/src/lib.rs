@@ -14,7 +14,7 @@
 //! | [`cli`] | `dyad-bench` and its commands |
 //!
 //! Next to the crate, `peers/` holds the Python programs whose figures ours are compared with.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 /// Functions that give the values of keys that a workload does not name.
 macro_rules! defaults {

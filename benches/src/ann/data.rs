@@ -1,5 +1,5 @@
-//! A workload's vectors, made ready in the work directory: base and queries as float32 `.npy` for the workers, in memory for recall,
-//! and exact neighbours.
+//! A workload's vectors, made ready in the work directory: base and queries as float32 `.npy`, and exact neighbours. The base is mapped, here
+//! for recall and in the workers for builds, so that it takes its size in memory once, and gives way where that is short.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,7 +62,9 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &
             check_metric(workload, synthetic.metric(), "for synthetic data of this kind")?;
             note(&format!("making {} vectors of {} values", synthetic.n, synthetic.dim));
             synthetic.write(&base_path, &queries_path, &|_| check(cancel))?;
-            from_files([&base_path, &queries_path], data)?
+            let (base, queries) = (npy::map_vectors(&base_path)?, npy::read_vectors(&queries_path)?);
+            let paths = [base_path.clone(), queries_path.clone()];
+            Raw { base, queries, paths, truth: None, any_length: data.normalise }
         }
         (_, Some(path), ..) => from_hdf5(path, workload)?,
         (_, _, Some(base), Some(queries)) => from_files([base, queries], data)?,
@@ -72,7 +74,11 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &
     raw.cut(data);
     raw.check(workload.metric)?;
     check(cancel)?;
-    npy::write_vectors(&base_path, &raw.base)?;
+    // What is still mapped is that very file.
+    if !raw.base.is_mapped() {
+        npy::write_vectors(&base_path, &raw.base)?;
+        raw.base = npy::map_vectors(&base_path)?;
+    }
     npy::write_vectors(&queries_path, &raw.queries)?;
     let truth = if let Some((truth, path)) = raw.truth.take() {
         raw.check_truth(&truth, &path, workload, cancel)?;

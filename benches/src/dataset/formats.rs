@@ -13,7 +13,8 @@ use std::io::{BufWriter, Read as _, Write};
 use std::path::Path;
 
 use dyad_corpus::embeddings::EmbeddingsReader;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use dyad_files::npy::Value;
+use zerocopy::IntoBytes as _;
 
 use super::matrix::{Matrix, Neighbours, Rows, of_rows};
 use super::npy;
@@ -93,10 +94,6 @@ pub(super) fn create_bin(path: &Path, n: usize, dim: usize) -> Result<BufWriter<
 pub(super) fn write_values(out: &mut impl Write, values: &[impl Value]) -> std::io::Result<()> {
     out.write_all(values.as_bytes())
 }
-
-/// A value that lies in a file as it lies in memory.
-pub(super) trait Value: FromBytes + IntoBytes + Immutable + Default + Clone {}
-impl<T: FromBytes + IntoBytes + Immutable + Default + Clone> Value for T {}
 
 /// The rows of an `.fbin`; or the ids of an `.ibin`, which scores may follow.
 fn read_bin<T: Value>(path: &Path, neighbours: bool) -> Result<Rows<T>> {

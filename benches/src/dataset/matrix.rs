@@ -1,12 +1,14 @@
-//! Rows of vectors and lists of neighbours in memory, how two vectors are compared, and what a metric asks of them: finite values, and
+//! Rows of vectors and lists of neighbours, in memory or mapped, how two vectors are compared, and what a metric asks of them: finite values, and
 //! unit length for `ip`.
 
 use std::fmt::Display;
 use std::path::Path;
 
+use dyad_files::npy::Value;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::mapped::Mapped;
 use crate::error::{Error, Result};
 
 /// Rows this close to length 1 are left as they are.
@@ -15,10 +17,17 @@ const EXACT: f64 = 1e-6;
 const ROUNDING: f64 = 1e-2;
 
 /// Row-major values, all rows of one length.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone)]
 pub struct Rows<T> {
     width: usize,
-    values: Vec<T>,
+    values: Values<T>,
+}
+
+/// Where the values are.
+#[derive(Debug, Clone)]
+enum Values<T> {
+    Owned(Vec<T>),
+    Mapped(Mapped<T>),
 }
 
 /// Vectors.
@@ -26,12 +35,22 @@ pub type Matrix = Rows<f32>;
 /// For every query the ids of its nearest rows, nearest first.
 pub type Neighbours = Rows<u32>;
 
-impl<T> Rows<T> {
+impl<T: Value> Rows<T> {
     /// Rows of `width` values; values after the last whole row are dropped.
     pub fn new(width: usize, values: Vec<T>) -> Self {
-        let mut rows = Self { width, values };
+        let mut rows = Self { width, values: Values::Owned(values) };
         rows.truncate(rows.len());
         rows
+    }
+
+    /// All values of a file, which are whole rows.
+    pub(super) fn mapped(width: usize, values: Mapped<T>) -> Self {
+        Self { width, values: Values::Mapped(values) }
+    }
+
+    /// The values are still those of a file, all of them, and take no memory of their own.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.values, Values::Mapped(_))
     }
 
     /// Values per vector.
@@ -46,32 +65,65 @@ impl<T> Rows<T> {
 
     /// Rows.
     pub fn len(&self) -> usize {
-        self.values.len().checked_div(self.width).unwrap_or(0)
+        self.values().len().checked_div(self.width).unwrap_or(0)
     }
 
     /// No rows at all.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.values().is_empty()
     }
 
     /// One row; empty where there is none.
     pub fn row(&self, row: usize) -> &[T] {
-        self.values.get(row * self.width..(row + 1) * self.width).unwrap_or(&[])
+        self.values().get(row * self.width..(row + 1) * self.width).unwrap_or(&[])
     }
 
     /// All rows in order.
     pub fn rows(&self) -> std::slice::ChunksExact<'_, T> {
-        self.values.chunks_exact(self.width.max(1))
+        self.values().chunks_exact(self.width.max(1))
     }
 
     /// All values in order.
     pub fn values(&self) -> &[T] {
-        &self.values
+        match &self.values {
+            Values::Owned(values) => values,
+            Values::Mapped(values) => values,
+        }
     }
 
     /// Keeps the first `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
-        self.values.truncate(rows.saturating_mul(self.width));
+        let kept = rows.saturating_mul(self.width);
+        if kept < self.values().len() {
+            match &mut self.values {
+                Values::Owned(values) => values.truncate(kept),
+                Values::Mapped(values) => self.values = Values::Owned(values[..kept].to_vec()),
+            }
+        }
+    }
+
+    /// All values in memory of their own, to be changed.
+    fn to_mut(&mut self) -> &mut [T] {
+        if let Values::Mapped(values) = &self.values {
+            self.values = Values::Owned(values.to_vec());
+        }
+        match &mut self.values {
+            Values::Owned(values) => values,
+            Values::Mapped(_) => &mut [],
+        }
+    }
+}
+
+impl<T> Default for Rows<T> {
+    /// None, of no values.
+    fn default() -> Self {
+        Self { width: 0, values: Values::Owned(Vec::new()) }
+    }
+}
+
+impl<T: Value + PartialEq> PartialEq for Rows<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.width == other.width && self.values() == other.values()
     }
 }
 
@@ -134,12 +186,14 @@ pub fn require_finite(path: &Path, matrix: &Matrix) -> Result<()> {
     Err(Error::malformed(path, field, "a finite number", matrix.values()[at]))
 }
 
-/// Makes every row a unit vector. Rows that are not nearly of unit length already are refused unless `any_length`.
+/// Makes every row a unit vector; a mapped matrix whose rows are such already stays mapped. Rows that are not nearly of unit length already
+/// are refused unless `any_length`.
 pub fn make_unit(path: &Path, matrix: &mut Matrix, any_length: bool) -> Result<()> {
     require_finite(path, matrix)?;
     let dim = matrix.dim().max(1);
-    matrix.values.par_chunks_mut(dim).enumerate().try_for_each(|(row, values)| {
-        let length = values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
+    let length = |values: &[f32]| values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
+    let is_off = |(row, values): (usize, &[f32])| {
+        let length = length(values);
         let off = (length - 1.0).abs();
         if length == 0.0 {
             return Err(Error::malformed(path, format!("row {row}"), "a direction", "the zero vector"));
@@ -148,11 +202,17 @@ pub fn make_unit(path: &Path, matrix: &mut Matrix, any_length: bool) -> Result<(
             let expected = "unit length (metric `ip`; `normalise = true` in the workload scales the rows)";
             return Err(Error::malformed(path, format!("row {row}"), expected, format!("length {length:.4}")));
         }
-        if off > EXACT {
-            for value in values {
-                *value = (f64::from(*value) / length) as f32;
+        Ok(off > EXACT)
+    };
+    let off =
+        matrix.values().par_chunks(dim).enumerate().map(is_off).try_reduce(|| false, |one, other| Ok(one | other))?;
+    if off {
+        matrix.to_mut().par_chunks_mut(dim).for_each(|values| {
+            let length = length(values);
+            if (length - 1.0).abs() > EXACT {
+                values.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
             }
-        }
-        Ok(())
-    })
+        });
+    }
+    Ok(())
 }

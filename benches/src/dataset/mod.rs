@@ -2,7 +2,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `matrix.rs` | rows and lists of neighbours in memory, how vectors are compared, and what a metric asks of them |
+//! | `matrix.rs` | rows and lists of neighbours, how vectors are compared, and what a metric asks of them |
+//! | `mapped.rs` | values of a file that is mapped in place of being read |
 //! | `formats.rs` | `.fbin`, `.ibin`, `.fvecs`, `.ivecs`; directories of `dyad-encoder embed`; files by their endings |
 //! | [`npy`] | NumPy arrays |
 //! | [`hdf5`] | data files of ann-benchmarks |
@@ -16,6 +17,7 @@
 mod exact;
 mod formats;
 pub mod hdf5;
+mod mapped;
 mod matrix;
 pub mod npy;
 mod sentences;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use dyad_files::npy::{Dtype, NpyFile, write};
 
+use super::mapped::Mapped;
 use super::matrix::{Matrix, Neighbours, of_rows};
 use crate::error::{Error, Result};
 
@@ -11,6 +12,12 @@ use crate::error::{Error, Result};
 pub fn read_vectors(path: &Path) -> Result<Matrix> {
     let (mut file, dim) = open(path)?;
     Ok(Matrix::new(dim, file.read_f32(0..file.len())?))
+}
+
+/// Maps a matrix of `<f4`, which nothing may write to meanwhile.
+pub fn map_vectors(path: &Path) -> Result<Matrix> {
+    let (_, dim) = open(path)?;
+    Ok(Matrix::mapped(dim, Mapped::open(path)?))
 }
 
 /// Reads neighbours: `<i4`, `<u4` or `<i8`, none of them negative.

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use dyad_corpus::Document;
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
+use dyad_files::npy::Value;
 use hdf5_pure::{AttrValue, FileBuilder};
 use proptest::prelude::*;
 
-use super::formats::{Value, create_bin, write_values};
+use super::formats::{create_bin, write_values};
 use super::*;
 use crate::error::Result;
 
@@ -34,6 +35,57 @@ fn neighbours() -> impl Strategy<Value = Neighbours> {
     (1usize..20, 1usize..20).prop_flat_map(|(n, k)| {
         proptest::collection::vec(0u32..=i32::MAX as u32, n * k).prop_map(move |ids| Neighbours::new(k, ids))
     })
+}
+
+proptest! {
+    #[test]
+    fn mapped_vectors_are_those_that_are_read(matrix in matrix(), keep in 0usize..20) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v.npy");
+        npy::write_vectors(&path, &matrix).unwrap();
+        let mut mapped = npy::map_vectors(&path).unwrap();
+        prop_assert!(mapped.is_mapped());
+        prop_assert_eq!(&mapped, &read_vectors(&path).unwrap());
+        let (mut shorter, rows) = (matrix.clone(), matrix.len());
+        mapped.truncate(keep);
+        shorter.truncate(keep);
+        prop_assert_eq!(mapped.is_mapped(), keep >= rows, "only a whole file stays mapped");
+        prop_assert_eq!(mapped, shorter);
+    }
+
+    #[test]
+    fn unit_vectors_stay_mapped_and_others_are_scaled_in_memory(matrix in matrix()) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v.npy");
+        let mut scaled = matrix;
+        prop_assume!(make_unit(&path, &mut scaled, true).is_ok());
+        let mut twice = scaled.clone();
+        npy::write_vectors(&path, &scaled).unwrap();
+        let mut mapped = npy::map_vectors(&path).unwrap();
+        make_unit(&path, &mut mapped, false).unwrap();
+        prop_assert!(mapped.is_mapped());
+        prop_assert_eq!(&mapped, &scaled);
+
+        let doubled: Vec<f32> = scaled.values().iter().map(|value| value * 2.0).collect();
+        npy::write_vectors(&path, &Matrix::new(scaled.dim(), doubled)).unwrap();
+        let mut mapped = npy::map_vectors(&path).unwrap();
+        prop_assert!(make_unit(&path, &mut mapped, false).is_err(), "twice the length is refused");
+        make_unit(&path, &mut mapped, true).unwrap();
+        make_unit(&path, &mut twice, true).unwrap();
+        prop_assert!(!mapped.is_mapped());
+        for (got, expected) in mapped.values().iter().zip(twice.values()) {
+            prop_assert!((got - expected).abs() < 1e-6);
+        }
+    }
+}
+
+#[test]
+fn only_float32_is_mapped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("v.npy");
+    dyad_files::npy::write(&path, &[1, 2], &[1.0f64, 2.0]).unwrap();
+    let error = npy::map_vectors(&path).unwrap_err().to_string();
+    assert!(error.ends_with("v.npy`: descr: expected <f4, got <f8"), "{error}");
 }
 
 proptest! {

@@ -57,7 +57,7 @@ impl Worker {
     fn answer(&mut self, request: Request) -> anyhow::Result<Value> {
         let reply = match request {
             Request::Build(job) => {
-                let base = npy::read_vectors(&job.base)?;
+                let base = npy::map_vectors(&job.base)?;
                 fs_err::create_dir_all(&job.dir)?;
                 let build_s = self.engine.build(&job, &base)?;
                 let sizes = files_under(&job.dir)?.into_iter().map(|file| Ok(fs_err::metadata(file)?.len()));

@@ -192,6 +192,11 @@ impl NpyFile {
         self.len() == 0
     }
 
+    /// Where the values begin in the file, in bytes.
+    pub fn start(&self) -> usize {
+        self.start as usize
+    }
+
     /// Refuses another type than one of these.
     pub fn check_dtype(&self, dtypes: &[Dtype]) -> Result<()> {
         if dtypes.contains(&self.dtype) {
