@@ -20,6 +20,7 @@ use super::accept::Failures;
 use super::reply::Owed;
 use super::tls::{Protocol, Tls};
 use super::transport::Transport;
+use super::write_buffer::WriteBuffer;
 
 /// Bytes of the preface of an HTTP/2 connection.
 const PREFACE: usize = 24;
@@ -89,7 +90,7 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
 /// A client's connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: Transport,
+    stream: WriteBuffer<Transport>,
     client: Client,
     reply_stall: Duration,
     draining: watch::Receiver<bool>,
@@ -111,7 +112,7 @@ impl Connection {
         (permit, full): (OwnedSemaphorePermit, Option<Arc<AtomicBool>>),
     ) -> Self {
         Self {
-            stream: Transport::new(stream, bounds.tls.as_ref(), Protocol::Grpc),
+            stream: WriteBuffer::new(Transport::new(stream, bounds.tls.as_ref(), Protocol::Grpc)),
             client: Client { owed: Owed::new(bounds.reply_stall), address: Some(address), is_known: Arc::default() },
             reply_stall: bounds.reply_stall,
             draining: bounds.draining.clone(),
@@ -199,20 +200,6 @@ impl AsyncWrite for Connection {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.written(polled)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
 }
 
 #[cfg(test)]
@@ -232,7 +219,7 @@ mod tests {
             async { Box::pin(incoming(listener, bounds)).next().await.unwrap().unwrap() },
             TcpStream::connect(address)
         );
-        assert!(matches!(accepted.stream, Transport::Plain(stream) if stream.nodelay().unwrap()));
+        assert!(matches!(accepted.stream.stream(), Transport::Plain(stream) if stream.nodelay().unwrap()));
         drop(client);
     }
 }

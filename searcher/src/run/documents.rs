@@ -29,7 +29,8 @@ impl Engine {
         let permit = self.pool.admit(Class::Interactive, time)?;
         let snapshot = index.snapshot();
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
-        let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
+        let mut jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
+        jobs.choose_threads(&snapshot);
         let wanted = Arc::new((keys, fields, Scope::of(caller)));
         let read = |budget: ReplyBudget| {
             let (snapshot, wanted, cancel) = (Arc::clone(&snapshot), Arc::clone(&wanted), Arc::clone(&cancel));

@@ -57,7 +57,8 @@ pub struct Engine {
     pub(super) readiness: ReadinessState,
     pub(super) metrics: Arc<Metrics>,
     recall: Option<LiveRecall>,
-    gather: Arc<Gather>,
+    /// Of searches of one shard, and of several.
+    gathers: [Arc<Gather>; 2],
     /// Milliseconds.
     default_time: AtomicU64,
 }
@@ -106,7 +107,7 @@ impl Engine {
             readiness: ReadinessState::default(),
             recall: LiveRecall::start(config.live_recall_share, Arc::clone(&metrics))?,
             metrics,
-            gather: Arc::default(),
+            gathers: Default::default(),
             default_time: AtomicU64::new(config.default_time.as_millis() as u64),
         })
     }
@@ -158,8 +159,9 @@ impl Engine {
             Admission::Refused => (self.pool.admit(class, time)?, None),
             Admission::Queued(turn) => (self.pool.admit_many(1, &cancel).await?, Some(turn)),
         };
-        let jobs = Jobs::new(&self.pool, class, permit, cancel);
+        let mut jobs = Jobs::new(&self.pool, class, permit, cancel);
         let batch = self.batch((vec![request], |_| String::new()), caller, started, &jobs, turn.is_some())?;
+        jobs.choose_threads(&batch.snapshot);
         let mut answers = Box::pin(self.answer(&batch, &jobs)).await?;
         if batch.reranks() {
             answers = Box::pin(self.rerank(&batch, answers, &jobs)).await?;
@@ -286,9 +288,11 @@ impl Engine {
         allowed: Arc<Vec<Allowed>>,
         jobs: &Jobs<'_>,
     ) -> impl Future<Output = Result<Option<Answers>>> {
-        if jobs.class == Class::Interactive && batch.only_dense().is_some() {
+        if jobs.class != Class::Bulk && batch.only_dense().is_some() {
             let (batch, budget) = (Arc::clone(batch), self.memory.budget());
-            return Either::Left(jobs.gather(&self.gather, |permit, done| DenseSearch {
+            let [of_one, of_several] = &self.gathers;
+            let gather = if jobs.class == Class::Undivided { of_one } else { of_several };
+            return Either::Left(jobs.gather(gather, |permit, done| DenseSearch {
                 batch,
                 allowed,
                 budget,

@@ -26,7 +26,8 @@ impl Engine {
         let cancel = Arc::clone(&batch.cancel);
         turn.come(&cancel).await?;
         let permit = self.pool.admit_many(1, &cancel).await?;
-        let jobs = Jobs::new(&self.pool, class, permit, cancel);
+        let mut jobs = Jobs::new(&self.pool, class, permit, cancel);
+        jobs.choose_threads(&batch.snapshot);
         self.fetch(&batch, answers, &jobs).await
     }
 

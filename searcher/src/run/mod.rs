@@ -30,6 +30,7 @@
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | the memory budget for documents in replies |
 //! | `fetch_in_turn.rs` | the documents of a stream's replies |
+//! | `threads.rs` | threads for work that each does alone |
 //! | `turns.rs` | the order in which the replies of a stream take of it |
 //! | `warm_up.rs` | questions that are answered before clients' are |
 
@@ -61,6 +62,7 @@ mod rerank;
 mod sample;
 mod scope;
 mod served_index;
+mod threads;
 mod turns;
 mod warm_up;
 

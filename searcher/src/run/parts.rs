@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use dyad_index::Snapshot;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::answer::Answers;
@@ -24,6 +25,13 @@ pub(super) struct Jobs<'a> {
 impl<'a> Jobs<'a> {
     pub(super) fn new(pool: &'a Pool, class: Class, permit: OwnedSemaphorePermit, cancel: Arc<Cancellation>) -> Self {
         Self { pool, class, permit: Arc::new(permit), cancel }
+    }
+
+    /// Interactive work is of this snapshot from now on.
+    pub(super) fn choose_threads(&mut self, snapshot: &Snapshot) {
+        if self.class == Class::Interactive && snapshot.shards().len() == 1 {
+            self.class = Class::Undivided;
+        }
     }
 
     /// Starts work now; the future waits for its result until the deadline.

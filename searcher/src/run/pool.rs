@@ -1,7 +1,8 @@
-//! CPU work off the I/O threads: two thread pools, and admission by number of requests and by expected wait.
+//! CPU work off the I/O threads: three thread pools, and admission by number of requests and by expected wait.
 //!
 //! A rayon thread that waits for a part of one job steals another job meanwhile. So that a graph search of a millisecond
-//! never waits for a scan of a second, bulk work (exact scans, explanations, batches) has a thread pool of its own.
+//! never waits for a scan of a second, bulk work (exact scans, explanations, batches) has a thread pool of its own. What one thread does alone needs
+//! no rayon, and has [`Threads`].
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::cancellation::Cancellation;
+use super::threads::Threads;
 use crate::error::{Error, Result};
 
 /// Batches and streams take at most a quarter of the request slots, and so do single bulk requests.
@@ -27,6 +29,8 @@ thread_local! {
 pub(super) enum Class {
     /// One question, by graph or BM25.
     Interactive,
+    /// The same where there is one shard, so that nothing is shared among threads.
+    Undivided,
     /// Exact scans, explanations, batches.
     Bulk,
 }
@@ -40,6 +44,8 @@ pub(super) struct Pool {
     /// Requests in flight of all classes.
     limit: usize,
     interactive: Workers,
+    /// Their jobs count as interactive ones.
+    undivided: Threads,
     bulk: Workers,
 }
 
@@ -98,6 +104,23 @@ impl Load {
         let mean = if before == 0 { took } else { before - before / 8 + took / 8 };
         self.mean_us.store(mean, Ordering::Relaxed);
     }
+
+    /// Work that counts as a job from now until it is done, and records its time.
+    fn counted(self: &Arc<Self>, work: impl FnOnce() -> u32 + Send + 'static) -> impl FnOnce() + Send + 'static {
+        let load = Arc::clone(self);
+        load.jobs.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(Arc::clone(&load));
+        move || {
+            let _counted = counted;
+            let (started, before) = (Instant::now(), STOLEN.replace(Duration::ZERO));
+            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(1);
+            let took = started.elapsed();
+            let own = took.saturating_sub(STOLEN.replace(before + took));
+            if served > 0 {
+                load.record(own / served);
+            }
+        }
+    }
 }
 
 /// Counts a job until it is dropped, also where it panics or never starts.
@@ -132,6 +155,7 @@ impl Pool {
             many: Slots::new(share),
             limit,
             interactive: Workers::new("dyad-search", threads)?,
+            undivided: Threads::new("dyad-search-one", threads)?,
             bulk: Workers::new("dyad-bulk", threads)?,
         })
     }
@@ -158,7 +182,7 @@ impl Pool {
 
     fn workers(&self, class: Class) -> &Workers {
         match class {
-            Class::Interactive => &self.interactive,
+            Class::Interactive | Class::Undivided => &self.interactive,
             Class::Bulk => &self.bulk,
         }
     }
@@ -172,7 +196,7 @@ impl Pool {
             return Err(Error::Overloaded { wait, time });
         }
         let (slots, class) = match class {
-            Class::Interactive => (&self.single, "single searches"),
+            Class::Interactive | Class::Undivided => (&self.single, "single searches"),
             Class::Bulk => (&self.single_bulk, "exact searches and explanations"),
         };
         let busy = |_| Error::Busy { class, limit: slots.count, all: self.limit };
@@ -212,19 +236,11 @@ impl Pool {
     /// Starts work, which returns for how many requests it was. Where it panics, what it holds is dropped.
     pub(super) fn start(&self, class: Class, work: impl FnOnce() -> u32 + Send + 'static) {
         let workers = self.workers(class);
-        let load = Arc::clone(&workers.load);
-        load.jobs.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted(Arc::clone(&load));
-        workers.threads.spawn(move || {
-            let _counted = counted;
-            let (started, before) = (Instant::now(), STOLEN.replace(Duration::ZERO));
-            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(1);
-            let took = started.elapsed();
-            let own = took.saturating_sub(STOLEN.replace(before + took));
-            if served > 0 {
-                load.record(own / served);
-            }
-        });
+        let job = workers.load.counted(work);
+        match class {
+            Class::Undivided => self.undivided.add(job),
+            Class::Interactive | Class::Bulk => workers.threads.spawn(job),
+        }
     }
 }
 
@@ -322,9 +338,17 @@ mod tests {
     async fn a_panic_is_an_error_and_the_deadline_holds() {
         let pool = Pool::new(10).unwrap();
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_secs(5));
-        let failed = finish(pool.spawn(Class::Bulk, || -> u32 { panic!("on purpose") }), &cancel).await;
-        assert!(matches!(failed, Err(Error::Internal)));
-        assert_eq!(finish(pool.spawn(Class::Bulk, || 7), &cancel).await.unwrap(), 7);
+        for class in [Class::Interactive, Class::Undivided, Class::Bulk] {
+            // More than there are threads: none of them ends.
+            for _ in 0..=pool.threads(class) {
+                let failed = finish(pool.spawn(class, || -> u32 { panic!("on purpose") }), &cancel).await;
+                assert!(matches!(failed, Err(Error::Internal)));
+            }
+            assert_eq!(finish(pool.spawn(class, || 7), &cancel).await.unwrap(), 7);
+        }
+        while pool.jobs().iter().any(|(_, jobs)| *jobs > 0) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_millis(10));
         let slow = pool.spawn(Class::Interactive, || std::thread::sleep(Duration::from_millis(200)));
         let late = finish(slow, &cancel).await;

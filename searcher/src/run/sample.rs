@@ -41,7 +41,8 @@ impl Engine {
         let permit = self.pool.admit(Class::Interactive, time)?;
         let snapshot = index.snapshot();
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
-        let jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
+        let mut jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
+        jobs.choose_threads(&snapshot);
         let request = Arc::new(request);
         let read = |budget: ReplyBudget| {
             let (snapshot, request, cancel) = (Arc::clone(&snapshot), Arc::clone(&request), Arc::clone(&cancel));
