@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::batches::embed_batch;
 use super::contents::Contents;
 use super::load::Mode;
 use super::open::{Model, ModelInfo};
@@ -12,7 +13,7 @@ use crate::config::{Layout, ScoreActivation, Tower};
 use crate::device::Compute;
 use crate::error::Error;
 use crate::nn::VectorLength;
-use crate::tokenize::{Batch, Budget, Tokenizer, Tokens};
+use crate::tokenize::{Budget, Tokenizer, Tokens};
 
 /// An open cross encoder: owned and called by one thread, as a [`Model`].
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl CrossEncoder {
         if pairs.is_empty() {
             return Ok(Vec::new());
         }
-        self.model.network.embed(Tower::Answer, &Batch::new(pairs, 0), VectorLength::Raw)
+        embed_batch(&self.model.network, (Tower::Answer, VectorLength::Raw), pairs, 0)
     }
 
     /// Logits of any number of tokenized pairs in length-sorted batches, several at a time; asks `go_on` after each batch with its

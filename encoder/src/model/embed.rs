@@ -2,7 +2,7 @@
 
 use tch::Tensor;
 
-use super::batches::BatchEncoder;
+use super::batches::{BatchEncoder, embed_batch};
 use super::open::Model;
 use crate::config::Tower;
 use crate::error::{Error, torch};
@@ -26,7 +26,7 @@ impl Model {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        self.network.embed(tower, &self.batch(tower, texts), VectorLength::Unit)
+        embed_batch(&self.network, (tower, VectorLength::Unit), texts, self.tokenizer.prompt(tower).tokens)
     }
 
     /// Embeds any number of texts in length-sorted batches, several at a time; the rows keep the order of `texts`.

@@ -71,9 +71,14 @@ impl Pool {
         Ok(Self(Arc::new(pool)))
     }
 
+    /// How many there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.0.current_num_threads()
+    }
+
     /// Runs `work` on one of the threads, with all of them for its kernels.
     pub(crate) fn run<R: Send>(&self, work: impl FnOnce(Exec) -> R + Send) -> R {
-        let exec = Exec { threads: self.0.current_num_threads(), backend: Backend::Kernels };
+        let exec = Exec { threads: self.threads(), backend: Backend::Kernels };
         self.0.install(|| work(exec))
     }
 }

@@ -3,8 +3,9 @@
 //! The request at the front gives the batch its width: the longest of its texts that still wait. The batch is filled, within
 //! the budget, with the longest texts of the same tower that are not longer than that and at least half as long, whichever
 //! request they belong to. On the CPU nothing is padded; texts of one batch are near in length so that attention, which runs on texts of
-//! equal length together, is cut into few runs, and so that rows times the longest row is a fair measure of the work. Then
-//! the front request goes to the back if it still waits: one question after a thousand passages waits for one batch, not
+//! equal length together, is cut into few runs, and so that rows times the longest row is a fair measure of the work. Where the front's are short,
+//! as questions are, all short texts may go with it, first its own: attention is little of their work, and none waits for another of
+//! its length. Then the front request goes to the back if it still waits: one question after a thousand passages waits for one batch, not
 //! for all of them.
 
 use std::collections::VecDeque;
@@ -15,6 +16,9 @@ use crate::tokenize::{Budget, Tokens};
 
 /// Texts looked at for one batch at most; keeps a cut cheap however long the queue is.
 const WINDOW_TEXTS: usize = 4096;
+
+/// Tokens of a short text at most.
+const SHORT: usize = 64;
 
 /// A tokenized request.
 #[derive(Debug)]
@@ -169,7 +173,8 @@ impl<R: Clone> Queue<R> {
 
     /// Which texts of each request go into a batch of this width: ranges of `pending`, one per request from the front.
     fn shares(&self, tower: Tower, width: usize, budget: Budget) -> Vec<std::ops::Range<usize>> {
-        let shortest = width.div_ceil(2);
+        let is_short = width <= SHORT;
+        let (width, shortest) = if is_short { (SHORT, 0) } else { (width, width.div_ceil(2)) };
         let mut candidates: Vec<(usize, usize)> = Vec::new();
         let mut shares = Vec::new();
         for (turn, request) in self.waiting.iter().enumerate() {
@@ -186,9 +191,14 @@ impl<R: Clone> Queue<R> {
             }
         }
         // Stable: of equal lengths the request whose turn is sooner goes first, and the front's longest is always in.
-        candidates.sort_by_key(|&(length, _)| std::cmp::Reverse(length));
-        for (taken, (_, turn)) in candidates.into_iter().enumerate() {
-            if !budget.fits(taken + 1, width) {
+        candidates.sort_by_key(|&(length, turn)| (is_short && turn > 0, std::cmp::Reverse(length)));
+        let mut tokens = 0;
+        for (taken, (length, turn)) in candidates.into_iter().enumerate() {
+            tokens += length;
+            // Short texts of several lengths are not padded to the longest.
+            let fits =
+                if is_short { taken < budget.rows && tokens <= budget.tokens } else { budget.fits(taken + 1, width) };
+            if taken > 0 && !fits {
                 break;
             }
             if let Some(share) = shares.get_mut(turn) {

@@ -44,19 +44,22 @@ fn workers_give_what_one_thread_gives() {
 
 #[test]
 fn one_batch_gives_the_same_on_any_number_of_threads() {
-    for name in MODELS {
-        let open = |threads| Model::open(&tiny(name), &compute(threads, Dtype::F32)).unwrap();
+    for (name, dtype) in MODELS.iter().flat_map(|name| [Dtype::F32, Dtype::Int8].map(|dtype| (name, dtype))) {
+        let open = |threads| Model::open(&tiny(name), &compute(threads, dtype)).unwrap();
         let alone = open(1);
         let given = tokens(&alone, Tower::Question, &texts());
-        let batch: Vec<&Tokens> = given.iter().collect();
-        let expected = alone.embed(Tower::Question, &batch).unwrap();
         for threads in [2, 3] {
             let shared = open(threads);
-            let before = tch::get_num_threads();
-            let got = shared.embed(Tower::Question, &batch).unwrap();
-            assert_eq!((tch::get_num_threads(), got.len()), (before, expected.len()));
-            let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(apart < 1e-5, "{name} {threads}: {apart}");
+            // All, of which each thread takes whole texts, and one, of which each takes a share of every product.
+            for texts in [given.as_slice(), &given[..1]] {
+                let batch: Vec<&Tokens> = texts.iter().collect();
+                let expected = alone.embed(Tower::Question, &batch).unwrap();
+                let before = tch::get_num_threads();
+                let got = shared.embed(Tower::Question, &batch).unwrap();
+                assert_eq!((tch::get_num_threads(), got.len()), (before, expected.len()));
+                let apart = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(apart < 1e-5, "{name} {dtype} {threads}: {apart}");
+            }
         }
     }
 }

@@ -42,16 +42,38 @@ fn the_longest_go_first_and_equal_ones_in_order() {
 #[test]
 fn requests_share_a_batch_where_lengths_are_alike() {
     let mut queue = Queue::new();
-    queue.push(request("a", Tower::Answer, &[10], far()));
-    queue.push(request("b", Tower::Answer, &[30, 9, 4], far()));
-    queue.push(request("c", Tower::Question, &[10], far()));
-    queue.push(request("d", Tower::Answer, &[10], far()));
-    // 30 is longer than the front's 10, 4 is shorter than half of it, c is of the other tower.
-    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 0, 10), ("d", 0, 10), ("b", 1, 9)]);
-    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("b", 0, 30)]);
-    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("c", 0, 10)]);
-    assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("b", 2, 4)]);
-    assert_eq!(queue.cut(BUDGET), None);
+    let budget = Budget { tokens: 400, rows: 4 };
+    queue.push(request("a", Tower::Answer, &[100], far()));
+    queue.push(request("b", Tower::Answer, &[300, 90, 40], far()));
+    queue.push(request("c", Tower::Question, &[100], far()));
+    queue.push(request("d", Tower::Answer, &[100], far()));
+    // 300 is longer than the front's 100, 40 is shorter than half of it, c is of the other tower.
+    assert_eq!(shape(&queue.cut(budget).unwrap()), [("a", 0, 100), ("d", 0, 100), ("b", 1, 90)]);
+    assert_eq!(shape(&queue.cut(budget).unwrap()), [("b", 0, 300)]);
+    assert_eq!(shape(&queue.cut(budget).unwrap()), [("c", 0, 100)]);
+    assert_eq!(shape(&queue.cut(budget).unwrap()), [("b", 2, 40)]);
+    assert_eq!(queue.cut(budget), None);
+}
+
+#[test]
+fn short_texts_of_any_length_go_together_after_those_of_the_front() {
+    let mut queue = Queue::new();
+    let budget = Budget { tokens: 100, rows: 5 };
+    queue.push(request("front", Tower::Question, &[5, 8], far()));
+    queue.push(request("bulk", Tower::Question, &[65, 64, 12], far()));
+    queue.push(request("other", Tower::Answer, &[9], far()));
+    queue.push(request("third", Tower::Question, &[3, 3], far()));
+    // 65 is not short; 64 and the front's come to 77, and 12 more to 89.
+    let expected = [("bulk", 1, 64), ("bulk", 2, 12), ("front", 1, 8), ("front", 0, 5), ("third", 0, 3)];
+    assert_eq!(shape(&queue.cut(budget).unwrap()), expected);
+    assert_eq!(shape(&queue.cut(budget).unwrap()), [("bulk", 0, 65)]);
+    assert_eq!(shape(&queue.cut(budget).unwrap()), [("other", 0, 9)]);
+    assert_eq!(shape(&queue.cut(budget).unwrap()), [("third", 1, 3)]);
+    // Of more than the budget the front's come first.
+    queue.push(request("front", Tower::Question, &[30, 30], far()));
+    queue.push(request("long", Tower::Question, &[60, 35], far()));
+    let expected = [("front", 0, 30), ("front", 1, 30)];
+    assert_eq!(shape(&queue.cut(budget).unwrap()), expected);
 }
 
 #[test]
@@ -106,8 +128,9 @@ fn a_request_waits_for_one_turn_of_the_others_in_each_of_its_own() {
     assert_eq!(queue.ahead(100, BUDGET), 3 * 40 + 11);
     assert_eq!(queue.cut(BUDGET).unwrap().tokens(), 40);
     assert_eq!(queue.tokens(), 20_011 - 40);
-    assert_eq!(queue.cut(BUDGET).unwrap().tokens(), 11);
-    assert_eq!((queue.tokens(), queue.ahead(5, BUDGET)), (20_000 - 40, 40));
+    // With one more of `bulk`.
+    assert_eq!(queue.cut(BUDGET).unwrap().tokens(), 11 + 20);
+    assert_eq!((queue.tokens(), queue.ahead(5, BUDGET)), (20_000 - 60, 40));
 }
 
 proptest! {
@@ -131,8 +154,10 @@ proptest! {
             let pieces = shape(&cut);
             prop_assert!(!pieces.is_empty());
             let width = pieces[0].2;
-            prop_assert!(pieces.len() == 1 || (pieces.len() <= rows && pieces.len() * width <= tokens));
-            prop_assert!(pieces.iter().all(|&(_, _, length)| length <= width && length * 2 >= width));
+            let work = if width <= SHORT { cut.tokens() } else { pieces.len() * width };
+            prop_assert!(pieces.len() == 1 || (pieces.len() <= rows && work <= tokens));
+            let is_like = |length| length <= width && (length * 2 >= width || width <= SHORT);
+            prop_assert!(pieces.iter().all(|&(_, _, length)| is_like(length)));
             seen.extend(pieces);
         }
         seen.sort_unstable();
