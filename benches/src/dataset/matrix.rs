@@ -210,7 +210,9 @@ pub fn make_unit(path: &Path, matrix: &mut Matrix, any_length: bool) -> Result<(
         matrix.to_mut().par_chunks_mut(dim).for_each(|values| {
             let length = length(values);
             if (length - 1.0).abs() > EXACT {
-                values.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
+                for value in values {
+                    *value = (f64::from(*value) / length) as f32;
+                }
             }
         });
     }

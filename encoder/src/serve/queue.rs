@@ -4,8 +4,8 @@
 //! the budget, with the longest texts of the same tower that are not longer than that and at least half as long, whichever
 //! request they belong to. On the CPU nothing is padded; texts of one batch are near in length so that attention, which runs on texts of
 //! equal length together, is cut into few runs, and so that rows times the longest row is a fair measure of the work. Where the front's are short,
-//! as questions are, all short texts may go with it, first its own: attention is little of their work, and none waits for another of
-//! its length. Then the front request goes to the back if it still waits: one question after a thousand passages waits for one batch, not
+//! as questions are, all short texts may go with it, in the order of their turns: attention is little of their work, and none waits for
+//! another of its length. Then the front request goes to the back if it still waits: one question after a thousand passages waits for one batch, not
 //! for all of them.
 
 use std::collections::VecDeque;
@@ -190,8 +190,11 @@ impl<R: Clone> Queue<R> {
                     .extend(lengths.take_while(|&length| length >= shortest).take(room).map(|length| (length, turn)));
             }
         }
-        // Stable: of equal lengths the request whose turn is sooner goes first, and the front's longest is always in.
-        candidates.sort_by_key(|&(length, turn)| (is_short && turn > 0, std::cmp::Reverse(length)));
+        // Short texts stay in the order of turns: the shortest would wait for ever where the longest of always new requests fill the batches.
+        if !is_short {
+            // Stable: of equal lengths the request whose turn is sooner goes first, and the front's longest is always in.
+            candidates.sort_by_key(|&(length, _)| std::cmp::Reverse(length));
+        }
         let mut tokens = 0;
         for (taken, (length, turn)) in candidates.into_iter().enumerate() {
             tokens += length;

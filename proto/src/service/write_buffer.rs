@@ -136,7 +136,7 @@ mod tests {
             writer.shutdown().await.unwrap();
         };
         let mut got = Vec::new();
-        let (_, read) = tokio::join!(write, theirs.read_to_end(&mut got));
+        let ((), read) = tokio::join!(write, theirs.read_to_end(&mut got));
         read.unwrap();
         assert!(got == expected);
     }

@@ -76,6 +76,23 @@ fn short_texts_of_any_length_go_together_after_those_of_the_front() {
     assert_eq!(shape(&queue.cut(budget).unwrap()), expected);
 }
 
+/// New requests with longer texts would fill every batch, were these taken first.
+#[test]
+fn short_texts_do_not_wait_for_longer_ones_that_came_later() {
+    let (mut queue, budget) = (Queue::new(), Budget { tokens: 120, rows: 16 });
+    for _ in 0..20 {
+        queue.push(request("short", Tower::Question, &[5], far()));
+    }
+    let mut shorts = Vec::new();
+    for _ in 0..2 {
+        queue.push(request("long", Tower::Question, &[60], far()));
+        queue.push(request("long", Tower::Question, &[60], far()));
+        let cut = queue.cut(budget).unwrap();
+        shorts.push(shape(&cut).iter().filter(|(name, ..)| *name == "short").count());
+    }
+    assert_eq!(shorts, [16, 4]);
+}
+
 #[test]
 fn one_question_behind_a_thousand_passages_waits_for_one_batch() {
     let mut queue = Queue::new();
