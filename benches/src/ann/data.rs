@@ -57,10 +57,13 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &
     let data = &workload.data;
     let cache = fs_err::canonicalize(cache)?;
     let [base_path, queries_path] = ["base.npy", "queries.npy"].map(|name| cache.join(name));
+    // Not written over: a worker that has survived an earlier run may still map it.
+    let remove_earlier = || if base_path.exists() { fs_err::remove_file(&base_path) } else { Ok(()) };
     let mut raw = match (&data.synthetic, &data.hdf5, &data.base, &data.queries) {
         (Some(synthetic), ..) => {
             check_metric(workload, synthetic.metric(), "for synthetic data of this kind")?;
             note(&format!("making {} vectors of {} values", synthetic.n, synthetic.dim));
+            remove_earlier()?;
             synthetic.write(&base_path, &queries_path, &|_| check(cancel))?;
             let (base, queries) = (npy::map_vectors(&base_path)?, npy::read_vectors(&queries_path)?);
             let paths = [base_path.clone(), queries_path.clone()];
@@ -76,6 +79,7 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &
     check(cancel)?;
     // What is still mapped is that very file.
     if !raw.base.is_mapped() {
+        remove_earlier()?;
         npy::write_vectors(&base_path, &raw.base)?;
         raw.base = npy::map_vectors(&base_path)?;
     }

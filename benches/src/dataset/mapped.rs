@@ -31,8 +31,10 @@ impl<T: Value> Mapped<T> {
         array.check_dtype(&[T::DTYPE])?;
         let file = fs_err::File::open(path)?;
         // SAFETY: the map is only read, and any bytes are valid values. Files that are mapped are written whole before, by this process or by the
-        // one that started it, which holds the lock of the work directory; nothing opens them for writing while they are mapped.
-        let map = unsafe { Mmap::map(file.file())? };
+        // one that started it, which holds the lock of the work directory. A later run removes them before it writes, so that a map which is left
+        // of an earlier one keeps its file.
+        let map = unsafe { Mmap::map(file.file()) }
+            .map_err(|error| Error::file(path, format!("cannot be mapped: {error}")))?;
         let (start, len) = (array.start(), array.len());
         let fits = map.get(start..).and_then(|bytes| <[T]>::ref_from_bytes(bytes).ok());
         if fits.is_none_or(|values| values.len() != len) {

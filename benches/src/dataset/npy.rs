@@ -15,7 +15,7 @@ pub fn read_vectors(path: &Path) -> Result<Matrix> {
 }
 
 /// Maps a matrix of `<f4`, which nothing may write to meanwhile.
-pub fn map_vectors(path: &Path) -> Result<Matrix> {
+pub(crate) fn map_vectors(path: &Path) -> Result<Matrix> {
     let (_, dim) = open(path)?;
     Ok(Matrix::mapped(dim, Mapped::open(path)?))
 }

@@ -198,10 +198,8 @@ impl<R: Clone> Queue<R> {
         let mut tokens = 0;
         for (taken, (length, turn)) in candidates.into_iter().enumerate() {
             tokens += length;
-            // Short texts of several lengths are not padded to the longest.
-            let fits =
-                if is_short { taken < budget.rows && tokens <= budget.tokens } else { budget.fits(taken + 1, width) };
-            if taken > 0 && !fits {
+            let fits = if is_short { budget.fits_short(taken + 1, tokens) } else { budget.fits(taken + 1, width) };
+            if !fits {
                 break;
             }
             if let Some(share) = shares.get_mut(turn) {

@@ -12,7 +12,7 @@ const SMALLEST_SHARE: usize = 256;
 /// How large a batch may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Rows times the longest row. One text always fits, however long.
+    /// Rows times the longest row; of short texts that a service gathers, tokens. One text always fits, however long.
     pub tokens: usize,
     /// Rows.
     pub rows: usize,
@@ -47,6 +47,11 @@ impl Budget {
     /// Whether a batch of `rows` rows, the longest of `longest` tokens, fits.
     pub(crate) fn fits(&self, rows: usize, longest: usize) -> bool {
         rows <= 1 || (rows <= self.rows && rows.saturating_mul(longest) <= self.tokens)
+    }
+
+    /// The same where texts are short and of any lengths, so that none is padded to the longest: by the sum of their tokens.
+    pub(crate) fn fits_short(&self, rows: usize, tokens: usize) -> bool {
+        rows <= 1 || (rows <= self.rows && tokens <= self.tokens)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Connections of a gRPC server: without Nagle's algorithm, plain or with TLS, bounded in number, closed when they are silent or when
-//! their client does not read its replies.
+//! their client does not read its replies. What is written until a flush goes out together.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{Stream, stream};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
@@ -20,12 +20,13 @@ use super::accept::Failures;
 use super::reply::Owed;
 use super::tls::{Protocol, Tls};
 use super::transport::Transport;
-use super::write_buffer::WriteBuffer;
 
 /// Bytes of the preface of an HTTP/2 connection.
 const PREFACE: usize = 24;
 /// Time after which a connection on which no API key was accepted makes room, where others wait.
 const STRANGER: Duration = Duration::from_secs(5);
+/// Bytes that are gathered until a flush: a frame of the usual largest size, and what comes before it.
+const WRITE_BUFFER: usize = 32 << 10;
 /// Interval at which a connection checks its deadlines.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -53,7 +54,7 @@ pub(super) struct Client {
 }
 
 /// The stream of accepted connections; more than the bound wait in the system's queue.
-pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Item = io::Result<Connection>> {
+pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Item = io::Result<BufferedConnection>> {
     let free = Arc::new(Semaphore::new(bounds.connections));
     let full = Arc::new(AtomicBool::new(false));
     stream::unfold((listener, free, Failures::default(), bounds), move |(listener, free, mut failures, bounds)| {
@@ -71,14 +72,14 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
                 };
                 match listener.accept().await {
                     Ok((stream, address)) => {
-                        // The status of a call goes out in a write of its own, which Nagle's algorithm keeps back until the
-                        // client's system has acknowledged the reply: 40 ms.
+                        // The status of a call goes out in a write of its own after a message of a kilobyte or more, which Nagle's algorithm
+                        // keeps back until the client's system has acknowledged the reply: 40 ms.
                         if let Err(error) = stream.set_nodelay(true) {
                             tracing::debug!(%error, "no TCP_NODELAY");
                         }
                         let full = bounds.has_keys.then(|| Arc::clone(&full));
                         let connection = Connection::new(stream, address, &bounds, (permit, full));
-                        return Some((Ok(connection), (listener, free, failures, bounds)));
+                        return Some((Ok(BufferedConnection::new(connection)), (listener, free, failures, bounds)));
                     }
                     Err(error) => failures.pause_after(&error, "gRPC").await,
                 }
@@ -87,10 +88,53 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
     })
 }
 
-/// A client's connection.
+/// A client's connection, whose writes are gathered until they are flushed: the headers, the message and the status of a small reply are three
+/// frames.
+///
+/// `h2` writes the payload of a frame apart, and flushes before it takes the next frame, where the payload has 256 bytes or more; 1,024 where
+/// the stream takes no several slices at once, as this one says. Below that, all frames that are ready go out in one system call. Deadlines are those
+/// of the connection inside, which sees only what is really written: what fills the buffer while the client reads nothing is no progress.
 #[derive(Debug)]
-pub(super) struct Connection {
-    stream: WriteBuffer<Transport>,
+pub(super) struct BufferedConnection(BufWriter<Connection>);
+
+impl BufferedConnection {
+    fn new(connection: Connection) -> Self {
+        Self(BufWriter::with_capacity(WRITE_BUFFER, connection))
+    }
+}
+
+impl Connected for BufferedConnection {
+    type ConnectInfo = Client;
+
+    fn connect_info(&self) -> Client {
+        self.0.get_ref().client.clone()
+    }
+}
+
+impl AsyncRead for BufferedConnection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for BufferedConnection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// What is under the buffer.
+#[derive(Debug)]
+struct Connection {
+    stream: Transport,
     client: Client,
     reply_stall: Duration,
     draining: watch::Receiver<bool>,
@@ -112,7 +156,7 @@ impl Connection {
         (permit, full): (OwnedSemaphorePermit, Option<Arc<AtomicBool>>),
     ) -> Self {
         Self {
-            stream: WriteBuffer::new(Transport::new(stream, bounds.tls.as_ref(), Protocol::Grpc)),
+            stream: Transport::new(stream, bounds.tls.as_ref(), Protocol::Grpc),
             client: Client { owed: Owed::new(bounds.reply_stall), address: Some(address), is_known: Arc::default() },
             reply_stall: bounds.reply_stall,
             draining: bounds.draining.clone(),
@@ -164,14 +208,6 @@ impl Connection {
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = Client;
-
-    fn connect_info(&self) -> Client {
-        self.client.clone()
-    }
-}
-
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
@@ -205,21 +241,60 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use futures_util::StreamExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
-    #[tokio::test]
-    async fn accepted_connections_send_at_once() {
+    const HOUR: Duration = Duration::from_hours(1);
+
+    async fn accepted(reply_stall: Duration) -> (BufferedConnection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let hour = Duration::from_hours(1);
         let (_begun, draining) = watch::channel(false);
-        let bounds = Bounds { connections: 2, preface: hour, reply_stall: hour, draining, tls: None, has_keys: false };
+        let bounds = Bounds { connections: 2, preface: HOUR, reply_stall, draining, tls: None, has_keys: false };
         let (accepted, client) = tokio::join!(
             async { Box::pin(incoming(listener, bounds)).next().await.unwrap().unwrap() },
             TcpStream::connect(address)
         );
-        assert!(matches!(accepted.stream.stream(), Transport::Plain(stream) if stream.nodelay().unwrap()));
-        drop(client);
+        (accepted, client.unwrap())
+    }
+
+    #[tokio::test]
+    async fn accepted_connections_send_at_once() {
+        let (accepted, _client) = accepted(HOUR).await;
+        assert!(matches!(&accepted.0.get_ref().stream, Transport::Plain(stream) if stream.nodelay().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn what_is_written_until_a_flush_is_sent_together() {
+        let (mut connection, mut client) = accepted(HOUR).await;
+        assert!(!connection.is_write_vectored());
+        for piece in [&b"headers, "[..], b"message, ", b"status"] {
+            connection.write_all(piece).await.unwrap();
+        }
+        let mut got = [0; 100];
+        assert_eq!(client.try_read(&mut got).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        connection.flush().await.unwrap();
+        let read = client.read(&mut got).await.unwrap();
+        assert_eq!(&got[..read], b"headers, message, status");
+    }
+
+    /// As answers to pings would be.
+    #[tokio::test]
+    async fn small_writes_into_the_buffer_do_not_help_a_client_that_reads_nothing() {
+        let (mut connection, _client) = accepted(Duration::from_secs(1)).await;
+        let (begun, pause) = (Instant::now(), Duration::from_millis(100));
+        while tokio::time::timeout(pause, connection.write_all(&[7; 64 << 10])).await.is_ok() {}
+        let error = loop {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the connection stays open");
+            let write = async {
+                connection.write_all(b"pong").await?;
+                connection.flush().await
+            };
+            if let Ok(Err(error)) = tokio::time::timeout(pause, write).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

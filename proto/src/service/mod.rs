@@ -21,7 +21,6 @@
 //! | `security_metrics.rs` | their metrics |
 //! | `tls.rs` | certificates and keys |
 //! | `transport.rs` | a connection, plain or with TLS |
-//! | `write_buffer.rs` | what a gRPC connection writes between two flushes, in one call |
 //! | `write_deadline.rs` | HTTP connections whose clients do not read |
 //! | `server.rs` | bind and serve: health, reflection, message limits, drain |
 
@@ -46,7 +45,6 @@ mod security_metrics;
 mod server;
 mod tls;
 mod transport;
-mod write_buffer;
 mod write_deadline;
 
 pub use bounded::CallObserver;

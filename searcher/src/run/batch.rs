@@ -1,7 +1,7 @@
 //! Questions that are answered together; a single one is a batch of one. Questions with equal parameters are searched
 //! together, interleaved, to hide the latency of memory. Every answer is the one that its question alone would get.
 //!
-//! The parts of the work run on rayon threads, for some of the filters at a time: [`Batch::filter`], then [`Batch::text`] and
+//! The parts of the work run on the threads of [`super::pool`], for some of the filters at a time: [`Batch::filter`], then [`Batch::text`] and
 //! [`Batch::dense`] in any order or in parallel. The part that ends last goes on to [`Batch::answers`].
 
 use std::collections::HashMap;

@@ -57,8 +57,8 @@ pub struct Engine {
     pub(super) readiness: ReadinessState,
     pub(super) metrics: Arc<Metrics>,
     recall: Option<LiveRecall>,
-    /// Of searches of one shard, and of several.
-    gathers: [Arc<Gather>; 2],
+    gather: Arc<Gather>,
+    gather_single_shard: Arc<Gather>,
     /// Milliseconds.
     default_time: AtomicU64,
 }
@@ -107,7 +107,8 @@ impl Engine {
             readiness: ReadinessState::default(),
             recall: LiveRecall::start(config.live_recall_share, Arc::clone(&metrics))?,
             metrics,
-            gathers: Default::default(),
+            gather: Arc::default(),
+            gather_single_shard: Arc::default(),
             default_time: AtomicU64::new(config.default_time.as_millis() as u64),
         })
     }
@@ -290,8 +291,8 @@ impl Engine {
     ) -> impl Future<Output = Result<Option<Answers>>> {
         if jobs.class != Class::Bulk && batch.only_dense().is_some() {
             let (batch, budget) = (Arc::clone(batch), self.memory.budget());
-            let [of_one, of_several] = &self.gathers;
-            let gather = if jobs.class == Class::Undivided { of_one } else { of_several };
+            let is_single_shard = jobs.class == Class::SingleShard;
+            let gather = if is_single_shard { &self.gather_single_shard } else { &self.gather };
             return Either::Left(jobs.gather(gather, |permit, done| DenseSearch {
                 batch,
                 allowed,

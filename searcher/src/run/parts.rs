@@ -27,11 +27,9 @@ impl<'a> Jobs<'a> {
         Self { pool, class, permit: Arc::new(permit), cancel }
     }
 
-    /// Interactive work is of this snapshot from now on.
+    /// From now on single searches run on threads that share no shards, where the snapshot has one.
     pub(super) fn choose_threads(&mut self, snapshot: &Snapshot) {
-        if self.class == Class::Interactive && snapshot.shards().len() == 1 {
-            self.class = Class::Undivided;
-        }
+        self.class = self.class.over(snapshot.shards().len());
     }
 
     /// Starts work now; the future waits for its result until the deadline.

@@ -1,8 +1,8 @@
 //! CPU work off the I/O threads: three thread pools, and admission by number of requests and by expected wait.
 //!
 //! A rayon thread that waits for a part of one job steals another job meanwhile. So that a graph search of a millisecond
-//! never waits for a scan of a second, bulk work (exact scans, explanations, batches) has a thread pool of its own. What one thread does alone needs
-//! no rayon, and has [`Threads`].
+//! never waits for a scan of a second, bulk work (exact scans, explanations, batches) has a thread pool of its own. What one thread
+//! does alone needs no rayon, and has [`Threads`].
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -29,10 +29,17 @@ thread_local! {
 pub(super) enum Class {
     /// One question, by graph or BM25.
     Interactive,
-    /// The same where there is one shard, so that nothing is shared among threads.
-    Undivided,
+    /// The same over an index of one shard: nothing is shared among threads.
+    SingleShard,
     /// Exact scans, explanations, batches.
     Bulk,
+}
+
+impl Class {
+    /// That of the same work once it is known how many shards it is over.
+    pub(super) fn over(self, shards: usize) -> Self {
+        if self == Self::Interactive && shards == 1 { Self::SingleShard } else { self }
+    }
 }
 
 /// Admission control and the thread pools.
@@ -45,7 +52,7 @@ pub(super) struct Pool {
     limit: usize,
     interactive: Workers,
     /// Their jobs count as interactive ones.
-    undivided: Threads,
+    single_shard: Threads,
     bulk: Workers,
 }
 
@@ -155,7 +162,7 @@ impl Pool {
             many: Slots::new(share),
             limit,
             interactive: Workers::new("dyad-search", threads)?,
-            undivided: Threads::new("dyad-search-one", threads)?,
+            single_shard: Threads::new("dyad-single", threads)?,
             bulk: Workers::new("dyad-bulk", threads)?,
         })
     }
@@ -182,7 +189,7 @@ impl Pool {
 
     fn workers(&self, class: Class) -> &Workers {
         match class {
-            Class::Interactive | Class::Undivided => &self.interactive,
+            Class::Interactive | Class::SingleShard => &self.interactive,
             Class::Bulk => &self.bulk,
         }
     }
@@ -196,7 +203,7 @@ impl Pool {
             return Err(Error::Overloaded { wait, time });
         }
         let (slots, class) = match class {
-            Class::Interactive | Class::Undivided => (&self.single, "single searches"),
+            Class::Interactive | Class::SingleShard => (&self.single, "single searches"),
             Class::Bulk => (&self.single_bulk, "exact searches and explanations"),
         };
         let busy = |_| Error::Busy { class, limit: slots.count, all: self.limit };
@@ -238,7 +245,7 @@ impl Pool {
         let workers = self.workers(class);
         let job = workers.load.counted(work);
         match class {
-            Class::Undivided => self.undivided.add(job),
+            Class::SingleShard => self.single_shard.add(job),
             Class::Interactive | Class::Bulk => workers.threads.spawn(job),
         }
     }
@@ -258,6 +265,22 @@ mod tests {
     use super::*;
 
     const HOUR: Duration = Duration::from_hours(1);
+
+    /// rayon's threads share shards; on any other thread that would take the whole process's pool.
+    #[tokio::test]
+    async fn what_is_over_several_shards_runs_on_rayon_threads() {
+        let pool = Pool::with_threads(8, 2).unwrap();
+        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), HOUR);
+        for (class, shards, rayon) in [
+            (Class::Interactive, 1, false),
+            (Class::Interactive, 2, true),
+            (Class::Bulk, 1, true),
+            (Class::Bulk, 2, true),
+        ] {
+            let index = pool.spawn(class.over(shards), rayon::current_thread_index);
+            assert_eq!(finish(index, &cancel).await.unwrap().is_some(), rayon, "{class:?} over {shards}");
+        }
+    }
 
     #[tokio::test]
     async fn batches_take_their_slots_and_wait_for_them() {
@@ -338,7 +361,7 @@ mod tests {
     async fn a_panic_is_an_error_and_the_deadline_holds() {
         let pool = Pool::new(10).unwrap();
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_secs(5));
-        for class in [Class::Interactive, Class::Undivided, Class::Bulk] {
+        for class in [Class::Interactive, Class::SingleShard, Class::Bulk] {
             // More than there are threads: none of them ends.
             for _ in 0..=pool.threads(class) {
                 let failed = finish(pool.spawn(class, || -> u32 { panic!("on purpose") }), &cancel).await;

@@ -12,7 +12,7 @@ use crate::search::{
 };
 
 thread_local! {
-    /// Search threads are long-lived (rayon), so each keeps its scratch memory for the next search.
+    /// Search threads are long-lived, so each keeps its scratch memory for the next search.
     static SCRATCH: RefCell<SearchScratch> = RefCell::default();
 }
 
