@@ -284,7 +284,8 @@ mod tests {
     async fn small_writes_into_the_buffer_do_not_help_a_client_that_reads_nothing() {
         let (mut connection, _client) = accepted(Duration::from_secs(1)).await;
         let (begun, pause) = (Instant::now(), Duration::from_millis(100));
-        while tokio::time::timeout(pause, connection.write_all(&[7; 64 << 10])).await.is_ok() {}
+        let piece = vec![7; 64 << 10];
+        while tokio::time::timeout(pause, connection.write_all(&piece)).await.is_ok() {}
         let error = loop {
             assert!(begun.elapsed() < Duration::from_secs(20), "the connection stays open");
             let write = async {
