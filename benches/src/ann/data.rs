@@ -1,5 +1,5 @@
 //! A workload's vectors, made ready in the work directory: base and queries as float32 `.npy`, and exact neighbours. The base is mapped, here
-//! for recall and in the workers for builds, so that it takes its size in memory once, and gives way where that is short.
+//! for recall and in the workers for builds: all of them share one copy, of which the system may drop pages where memory is short.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

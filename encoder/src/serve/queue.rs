@@ -190,7 +190,7 @@ impl<R: Clone> Queue<R> {
                     .extend(lengths.take_while(|&length| length >= shortest).take(room).map(|length| (length, turn)));
             }
         }
-        // Short texts stay in the order of turns: the shortest would wait for ever where the longest of always new requests fill the batches.
+        // Short texts stay in the order of turns: longest first, the shortest would wait for as long as longer ones keep coming and fill the batches.
         if !is_short {
             // Stable: of equal lengths the request whose turn is sooner goes first, and the front's longest is always in.
             candidates.sort_by_key(|&(length, _)| std::cmp::Reverse(length));
