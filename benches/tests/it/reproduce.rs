@@ -76,7 +76,7 @@ fn every_table_runs_and_fills_its_rows() {
         ("endx-tempered", 9, 1),
         ("endx-causes", 14, 1),
         ("rerank", 4, 2),
-        ("rerank-dev", 25, 1),
+        ("rerank-dev", 28, 1),
         ("stages", 4, 2),
         ("bottleneck", 6, 2),
     ] {

@@ -10,12 +10,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use rayon::prelude::*;
-
 use crate::config::Tower;
 use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::Error;
-use crate::nn::{Exec, Network, VectorLength};
+use crate::nn::{Exec, Network, Pool, VectorLength};
 use crate::tokenize::{Batch, Budget, Tokens, plan};
 
 /// Batches per worker from which workers pay: with fewer, one stands still while another one finishes.
@@ -25,7 +23,7 @@ const BATCHES_PER_WORKER: usize = 2;
 /// of every product, and waiting for the others, does.
 const TOKENS_PER_SHARE: usize = 32;
 
-/// One batch on all threads: whole texts for each where there are enough of them, else a share of every product. Row-major vectors in the
+/// One batch on all free threads: whole texts for each where there are enough of them, else a share of every product. Row-major vectors in the
 /// order of `texts`; `prompt_tokens` of each text belong to the prompt.
 ///
 /// Measured with all-MiniLM-L6-v2 in int8 on two cores and questions of 20 tokens (`dyad-bench load`, `load-scifact-int8.toml`): from 16 clients a tenth
@@ -36,25 +34,55 @@ pub(crate) fn embed_batch(
     texts: &[&Tokens],
     prompt_tokens: usize,
 ) -> Result<Vec<f32>, Error> {
+    let all = || network.embed(tower, &Batch::new(texts, prompt_tokens), length);
+    let Some(pool) = &network.pool else { return all() };
     let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-    let pool = network.pool.as_ref();
-    let Some((pool, shares)) = pool.and_then(|pool| Some((pool, whole_texts(&lengths, pool.threads())?))) else {
-        return network.embed(tower, &Batch::new(texts, prompt_tokens), length);
-    };
-    let one = |(network, positions): (Network, &Vec<usize>)| {
+    let Some(shares) = whole_texts(&lengths, pool.free_threads()) else { return all() };
+    let mut work: Vec<_> = shares.iter().map(|positions| (network.clone(), positions, Ok(Vec::new()))).collect();
+    let one = |(network, positions, rows): &mut (Network, &Vec<usize>, Result<Vec<f32>, Error>)| {
         let texts: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position).copied()).collect();
-        network.embed_by(Exec::ONE_THREAD, tower, &Batch::new(&texts, prompt_tokens), length)
+        *rows = network.embed_by(Exec::ONE_THREAD, tower, &Batch::new(&texts, prompt_tokens), length);
     };
-    let work: Vec<(Network, &Vec<usize>)> = shares.iter().map(|positions| (network.clone(), positions)).collect();
-    let rows = pool.run(|_| work.into_par_iter().with_max_len(1).map(one).collect::<Result<Vec<_>, _>>())?;
+    pool.share_long(work.iter_mut(), one);
     let dim = network.routes[tower.index()].dim;
     let mut vectors = vec![0.0; texts.len() * dim];
-    for (position, row) in shares.iter().flatten().zip(rows.iter().flat_map(|rows| rows.chunks_exact(dim))) {
-        if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
-            place.copy_from_slice(row);
+    for (_, positions, rows) in work {
+        for (position, row) in positions.iter().zip(rows?.chunks_exact(dim)) {
+            if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
+                place.copy_from_slice(row);
+            }
         }
     }
     Ok(vectors)
+}
+
+/// What makes rows of the texts of a service, on any number of threads at once, each with a runner of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Runner {
+    pub(super) network: Network,
+    pub(super) length: VectorLength,
+    /// Number of tokens of the prompts of the question tower and of the answer tower.
+    pub(super) prompt_tokens: [usize; 2],
+}
+
+impl Runner {
+    /// Runners that may run at once: as many as there are threads where kernels are ours, else one, whose operators use all threads.
+    pub(crate) fn at_once(&self) -> usize {
+        self.network.pool.as_ref().map_or(1, Pool::threads)
+    }
+
+    /// Values of a row.
+    pub(crate) fn dim(&self) -> usize {
+        self.network.dim()
+    }
+
+    /// Embeds, or scores, tokenized texts as one batch: row-major, in their order.
+    pub(crate) fn run(&self, tower: Tower, texts: &[&Tokens]) -> Result<Vec<f32>, Error> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        embed_batch(&self.network, (tower, self.length), texts, self.prompt_tokens[tower.index()])
+    }
 }
 
 /// Positions of texts for each of the threads, so that all have nearly as much to do; none where that cannot be.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::batches::embed_batch;
+use super::batches::Runner;
 use super::contents::Contents;
 use super::load::Mode;
 use super::open::{Model, ModelInfo};
@@ -80,12 +80,14 @@ impl CrossEncoder {
         self.activation
     }
 
+    /// What scores pairs of one batch, on other threads too.
+    pub(crate) fn runner(&self) -> Runner {
+        Runner { network: self.model.network.clone(), length: VectorLength::Raw, prompt_tokens: [0; 2] }
+    }
+
     /// Logits of tokenized pairs as one batch, in their order.
     pub fn logits(&self, pairs: &[&Tokens]) -> Result<Vec<f32>, Error> {
-        if pairs.is_empty() {
-            return Ok(Vec::new());
-        }
-        embed_batch(&self.model.network, (Tower::Answer, VectorLength::Raw), pairs, 0)
+        self.runner().run(Tower::Answer, pairs)
     }
 
     /// Logits of any number of tokenized pairs in length-sorted batches, several at a time; asks `go_on` after each batch with its

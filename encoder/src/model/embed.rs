@@ -2,7 +2,7 @@
 
 use tch::Tensor;
 
-use super::batches::{BatchEncoder, embed_batch};
+use super::batches::{BatchEncoder, Runner, embed_batch};
 use super::open::Model;
 use crate::config::Tower;
 use crate::error::{Error, torch};
@@ -27,6 +27,12 @@ impl Model {
             return Ok(Vec::new());
         }
         embed_batch(&self.network, (tower, VectorLength::Unit), texts, self.tokenizer.prompt(tower).tokens)
+    }
+
+    /// What embeds texts of one batch, on other threads too.
+    pub(crate) fn runner(&self) -> Runner {
+        let prompt_tokens = Tower::BOTH.map(|tower| self.tokenizer.prompt(tower).tokens);
+        Runner { network: self.network.clone(), length: VectorLength::Unit, prompt_tokens }
     }
 
     /// Embeds any number of texts in length-sorted batches, several at a time; the rows keep the order of `texts`.

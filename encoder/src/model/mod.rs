@@ -22,6 +22,7 @@ mod tensors;
 
 pub use crate::config::ScoreActivation;
 pub use crate::nn::{Output, Parameter, VectorLength};
+pub(crate) use batches::Runner;
 pub use contents::{Contents, ModuleContents};
 pub use cross_encoder::CrossEncoder;
 pub(crate) use golden::least_cosine;

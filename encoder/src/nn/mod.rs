@@ -45,9 +45,10 @@ mod t5;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use exec::{Exec, Pool};
+pub(crate) use exec::Exec;
 #[cfg(feature = "train")]
 pub(crate) use feed_forward::FeedForward;
+pub(crate) use kernels::pool::Pool;
 #[cfg(feature = "train")]
 pub(crate) use linear::Linear;
 pub(crate) use multihop::MultiHop;

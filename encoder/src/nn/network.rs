@@ -3,7 +3,8 @@
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::bert::Bert;
-use super::exec::{Exec, Pool};
+use super::exec::Exec;
+use super::kernels::pool::Pool;
 use super::multihop::MultiHop;
 use super::output::Output;
 use super::packed::Packed;
@@ -80,7 +81,7 @@ pub(crate) struct Network {
     pub(crate) padding: Padding,
     /// How the calling thread computes where there is no pool.
     pub(crate) exec: Exec,
-    /// Threads for our kernels, where products are theirs and more than one thread may be used.
+    /// What shares the work of our kernels, where products are theirs and more than one thread may be used.
     pub(crate) pool: Option<Pool>,
 }
 
@@ -93,10 +94,7 @@ impl Network {
     /// Embeds a batch on all threads: `batch.rows() * dim` values, row-major, in the order of the texts.
     pub(crate) fn embed(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
         match &self.pool {
-            Some(pool) => {
-                let network = self.clone();
-                pool.run(move |exec| network.embed_by(exec, tower, batch, length))
-            }
+            Some(pool) => pool.run(|| self.embed_by(Exec::SHARED, tower, batch, length)),
             None => self.embed_by(self.exec, tower, batch, length),
         }
     }

@@ -1,4 +1,4 @@
-//! The thread that owns the model: takes batches from the queue, embeds them, hands the rows out.
+//! The threads of the model: each takes batches from the queue, embeds them, hands the rows out.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,10 +9,11 @@ use super::line::Line;
 use super::metrics::Metrics;
 use super::queue::{Cut, Queue, Request};
 use super::reply::Reply;
-use super::served::Served;
+use crate::device::set_operator_threads;
+use crate::model::Runner;
 use crate::tokenize::{Budget, Tokens};
 
-/// How often the thread looks up while nothing comes.
+/// How often a thread looks up while nothing comes.
 const IDLE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -21,7 +22,7 @@ struct State {
     open: bool,
 }
 
-/// State shared by callers and the model's thread.
+/// State shared by callers and the model's threads.
 #[derive(Debug)]
 pub(crate) struct Backend {
     state: Mutex<State>,
@@ -82,7 +83,7 @@ impl Backend {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the thread end after the batch it is at; everything that waits is told.
+    /// Lets the threads end after the batches that they are at; everything that waits is told.
     pub(crate) fn stop(&self) {
         self.admission.close();
         let waiting = {
@@ -96,23 +97,52 @@ impl Backend {
         }
     }
 
-    /// Embeds or scores until stopped.
-    pub(crate) fn run(&self, model: &Served) {
-        while let Some(cut) = self.next() {
-            let embedded = embed(model, &cut, &self.metrics);
-            self.lock().line.end(Instant::now(), embedded);
+    /// Embeds or scores until stopped, on this thread and on as many more as the model has runners, which end with it.
+    ///
+    /// With a thread for each batch, rather than all threads for one, a request waits for a batch only where all cores have one; and batches
+    /// do not wait for each other, as the threads of one batch do in every kernel.
+    pub(crate) fn run(&self, runner: &Runner) {
+        let threads = runner.at_once();
+        self.lock().line.set_runners(threads);
+        std::thread::scope(|scope| {
+            for number in 1..threads {
+                let runner = runner.clone();
+                let work = move || {
+                    set_operator_threads(1);
+                    let _stop = StopOnExit(self);
+                    self.run_one(number, &runner);
+                };
+                let spawned =
+                    std::thread::Builder::new().name(format!("dyad-model-{number}")).spawn_scoped(scope, work);
+                if let Err(error) = spawned {
+                    tracing::warn!(threads = number, %error, "the system gives no more threads; going on with fewer");
+                    break;
+                }
+            }
+            if threads > 1 {
+                set_operator_threads(1);
+            }
+            let _stop = StopOnExit(self);
+            self.run_one(0, runner);
+        });
+    }
+
+    fn run_one(&self, number: usize, runner: &Runner) {
+        while let Some(cut) = self.next(number) {
+            let embedded = embed(runner, &cut, &self.metrics);
+            self.lock().line.end(number, Instant::now(), embedded);
         }
     }
 
-    /// Waits for the next batch; nothing once stopped.
-    fn next(&self) -> Option<Cut<Arc<Reply>>> {
+    /// Waits for the next batch of this runner; nothing once stopped.
+    fn next(&self, number: usize) -> Option<Cut<Arc<Reply>>> {
         let mut state = self.lock();
         while state.open {
             let now = Instant::now();
             for dead in state.line.queue().drop_dead(now, |reply| reply.is_gone()) {
                 dead.expire();
             }
-            if let Some(cut) = state.line.begin(now) {
+            if let Some(cut) = state.line.begin(number, now) {
                 return Some(cut);
             }
             state = self.wake.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner).0;
@@ -121,8 +151,17 @@ impl Backend {
     }
 }
 
+/// Notifies all callers when a thread of the model ends, also by a panic.
+struct StopOnExit<'a>(&'a Backend);
+
+impl Drop for StopOnExit<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// Whether it succeeded.
-fn embed(model: &Served, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
+fn embed(runner: &Runner, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
     let started = Instant::now();
     // Pieces of one request need not lie side by side.
     let mut replies: Vec<&Arc<Reply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
@@ -132,14 +171,14 @@ fn embed(model: &Served, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
         reply.begin(started);
     }
     let texts: Vec<&Tokens> = cut.pieces.iter().map(|piece| &piece.tokens).collect();
-    match model.run(cut.tower, &texts) {
+    match runner.run(cut.tower, &texts) {
         Ok(vectors) => {
             let spent = started.elapsed();
             metrics.batch(&texts, spent);
             for reply in &replies {
                 reply.spent(spent);
             }
-            for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(model.info().dim)) {
+            for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(runner.dim())) {
                 piece.reply.fill(piece.position, row);
             }
             true
@@ -192,7 +231,7 @@ mod tests {
         let (patient, mut answer) = request(minute);
         backend.push(patient);
         assert!(answer.try_recv().is_err(), "it waits");
-        assert_eq!(backend.next().unwrap().tokens(), 20);
+        assert_eq!(backend.next(0).unwrap().tokens(), 20);
         // While these are at the model no other request is taken either.
         let (refused, mut answer) = request(minute);
         backend.offer(refused);

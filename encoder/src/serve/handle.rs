@@ -87,8 +87,7 @@ impl Handle {
                         Err(error) => return drop(opened.send(Err(error))),
                     };
                     if opened.send(Ok(model.opened())).is_ok() {
-                        let _stop = StopOnExit(&backend);
-                        backend.run(&model);
+                        backend.run(&model.runner());
                     }
                 })
                 .map_err(|source| Error::Thread { name: "dyad-model", source })?
@@ -261,15 +260,6 @@ impl Drop for Running {
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the model's thread panicked");
         }
-    }
-}
-
-/// Notifies all callers when the model's thread ends, also by a panic.
-struct StopOnExit<'a>(&'a Backend);
-
-impl Drop for StopOnExit<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
     }
 }
 

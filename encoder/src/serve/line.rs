@@ -2,7 +2,7 @@
 //!
 //! What cannot be answered before its deadline is refused when it comes, not after it has waited for nothing: under overload
 //! the queue stays as short as the deadlines are, and all that is embedded is of use. The estimate counts the tokens of the
-//! batch under way, of what is embedded first, of the request, and of one more batch, since a batch is answered when all of
+//! batches under way, of what is embedded first, of the request, and of one more batch of each runner, since a batch is answered when all of
 //! it is embedded; at the measured rate, with a margin.
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::tokenize::Budget;
 /// An estimate has to fit this often into the time that is left: rates vary, and the reply takes time too.
 const MARGIN: f64 = 1.5;
 
-/// A batch that the model is at.
+/// A batch that a runner of the model is at.
 #[derive(Debug, Clone, Copy)]
 struct Running {
     tokens: usize,
@@ -24,18 +24,29 @@ struct Running {
     since: Instant,
 }
 
-/// The queue, the batch under way, and how fast batches are done.
+/// The queue, the batches under way, and how fast batches are done.
 #[derive(Debug)]
 pub(crate) struct Line<R> {
     queue: Queue<R>,
     rates: Rates,
-    running: Option<Running>,
+    /// By runner.
+    running: Vec<Option<Running>>,
     budget: Budget,
 }
 
 impl<R: Clone> Line<R> {
     pub(crate) fn new(budget: Budget) -> Self {
-        Self { queue: Queue::new(), rates: Rates::default(), running: None, budget }
+        Self { queue: Queue::new(), rates: Rates::default(), running: vec![None], budget }
+    }
+
+    /// How many batches the model may be at, 1 until it is told.
+    pub(crate) fn set_runners(&mut self, runners: usize) {
+        self.running = vec![None; runners];
+    }
+
+    /// Batches that the model is at.
+    fn at_once(&self) -> usize {
+        self.running.iter().flatten().count()
     }
 
     /// The waiting requests.
@@ -45,24 +56,27 @@ impl<R: Clone> Line<R> {
 
     #[cfg(test)]
     pub(crate) fn measure(&mut self, backlog: usize, tokens: usize, spent: Duration) {
-        self.rates.measure(backlog, tokens, spent);
+        self.rates.measure(backlog, (tokens, 1), spent);
     }
 
-    /// Whether a request of this number of tokens can be answered before its deadline. Nobody is refused while the model is idle, or
+    /// Whether a request of this number of tokens can be answered before its deadline. Nobody is refused while a runner is idle, or
     /// before it was seen at work.
     pub(crate) fn in_time(&self, tokens: usize, deadline: Instant, now: Instant) -> Result<(), EncodeError> {
         // Who is late already is told so in his turn.
         let left = deadline.saturating_duration_since(now);
-        if left.is_zero() || (self.queue.is_empty() && self.running.is_none()) {
+        if left.is_zero() || (self.queue.is_empty() && self.at_once() < self.running.len()) {
             return Ok(());
         }
         let Some(rate) = self.rates.at(self.queue.tokens().saturating_add(tokens)) else { return Ok(()) };
-        let running = self.running.map_or(0.0, |running| {
-            let done = now.saturating_duration_since(running.since).as_secs_f64() * rate.per_second;
+        let of_each = rate.per_second / self.at_once().max(1) as f64;
+        let left_of = |running: &Running| {
+            let done = now.saturating_duration_since(running.since).as_secs_f64() * of_each;
             (running.tokens as f64 - done).max(0.0)
-        });
+        };
+        let running: f64 = self.running.iter().flatten().map(left_of).sum();
         let ahead = running + self.queue.ahead(tokens, self.budget) as f64;
-        let wait = (ahead + tokens as f64 + rate.batch) / rate.per_second.max(f64::MIN_POSITIVE);
+        let last = rate.batch * self.running.len() as f64;
+        let wait = (ahead + tokens as f64 + last) / rate.per_second.max(f64::MIN_POSITIVE);
         let wait = Duration::try_from_secs_f64(wait * MARGIN).unwrap_or(Duration::MAX);
         if wait <= left {
             return Ok(());
@@ -70,20 +84,23 @@ impl<R: Clone> Line<R> {
         Err(EncodeError::Overloaded { ahead: ahead as usize, wait, left })
     }
 
-    /// Cuts the next batch, which the model begins now.
-    pub(crate) fn begin(&mut self, now: Instant) -> Option<Cut<R>> {
+    /// Cuts the next batch, which this runner begins now.
+    pub(crate) fn begin(&mut self, runner: usize, now: Instant) -> Option<Cut<R>> {
         let backlog = self.queue.tokens();
         let cut = self.queue.cut(self.budget)?;
-        self.running = Some(Running { tokens: cut.tokens(), backlog, since: now });
+        if let Some(running) = self.running.get_mut(runner) {
+            *running = Some(Running { tokens: cut.tokens(), backlog, since: now });
+        }
         Some(cut)
     }
 
-    /// The batch that was begun has ended; one that failed says nothing of the rate.
-    pub(crate) fn end(&mut self, now: Instant, embedded: bool) {
-        if let Some(Running { tokens, backlog, since }) = self.running.take()
+    /// The batch that this runner began has ended; one that failed says nothing of the rate.
+    pub(crate) fn end(&mut self, runner: usize, now: Instant, embedded: bool) {
+        let at_once = self.at_once();
+        if let Some(Running { tokens, backlog, since }) = self.running.get_mut(runner).and_then(Option::take)
             && embedded
         {
-            self.rates.measure(backlog, tokens, now.saturating_duration_since(since));
+            self.rates.measure(backlog, (tokens, at_once), now.saturating_duration_since(since));
         }
     }
 }

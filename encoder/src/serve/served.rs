@@ -7,8 +7,8 @@ use crate::checkpoint::Golden;
 use crate::config::Tower;
 use crate::device::Compute;
 use crate::error::Error;
-use crate::model::{CrossEncoder, Model, ModelInfo, ScoreActivation};
-use crate::tokenize::{Tokenizer, Tokens};
+use crate::model::{CrossEncoder, Model, ModelInfo, Runner, ScoreActivation};
+use crate::tokenize::Tokenizer;
 
 /// The model on its thread.
 #[derive(Debug)]
@@ -29,22 +29,15 @@ impl Served {
             Self::DualEncoder(model) => model.tokenizer().encode(Tower::Answer, "warm up")?,
             Self::CrossEncoder(model) => model.tokenizer().encode_pair("warm", "up")?,
         };
-        served.run(Tower::Answer, &[&text])?;
+        served.runner().run(Tower::Answer, &[&text])?;
         Ok(served)
     }
 
-    /// One row of `info().dim` values for each text: its vector, or the logit of the pair.
-    pub(crate) fn run(&self, tower: Tower, texts: &[&Tokens]) -> Result<Vec<f32>, Error> {
+    /// What makes one row for each text: its vector, or the logit of the pair.
+    pub(super) fn runner(&self) -> Runner {
         match self {
-            Self::DualEncoder(model) => model.embed(tower, texts),
-            Self::CrossEncoder(model) => model.logits(texts),
-        }
-    }
-
-    pub(crate) fn info(&self) -> &ModelInfo {
-        match self {
-            Self::DualEncoder(model) => model.info(),
-            Self::CrossEncoder(model) => model.info(),
+            Self::DualEncoder(model) => model.runner(),
+            Self::CrossEncoder(model) => model.runner(),
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn attend(
     if tokens == 0 || inner == 0 {
         return;
     }
-    let parts = if contexts.len() * tokens < SHARED { 1 } else { exec.kernel_threads() };
+    let parts = exec.pieces(contexts.len() * tokens, SHARED);
     let (of_text, texts) = (tokens * 3 * inner, contexts.len() / (tokens * inner));
     let attend = |piece: Piece<'_>| piece.attend(here, heads, tokens, bias);
     if texts >= parts {
@@ -260,7 +260,7 @@ fn softmax(scores: &mut [[f32; WIDTH]], tokens: usize, bias: Option<&[f32]>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::exec::Pool;
+    use crate::nn::Pool;
 
     #[test]
     fn shared_work_gives_the_same() {
@@ -282,9 +282,7 @@ mod tests {
                 assert!(alone.iter().all(|value| value.is_finite()));
                 for threads in [2, 3, 5] {
                     let mut shared = room.clone();
-                    Pool::new(threads)
-                        .unwrap()
-                        .run(|exec| attend((here, exec), heads, &all, tokens, bias, &mut shared));
+                    Pool::awake(threads).run(|| attend((here, Exec::SHARED), heads, &all, tokens, bias, &mut shared));
                     let alike = alone.iter().zip(&shared).all(|(a, b)| a.to_bits() == b.to_bits());
                     assert!(alike, "{texts} texts of {tokens} tokens by {threads}");
                 }

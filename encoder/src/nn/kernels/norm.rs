@@ -31,7 +31,7 @@ pub(super) fn normalise(
     outputs: &mut [f32],
 ) {
     let width = scale.weight.len();
-    let parts = if rows.len() < SHARED { 1 } else { exec.kernel_threads() };
+    let parts = exec.pieces(rows.len(), SHARED);
     let some = (rows.len() / width).div_ceil(parts).max(1) * width;
     let pieces = rows.chunks(some).zip(others.chunks(some)).zip(outputs.chunks_mut(some));
     exec.share(pieces, |((rows, others), outputs)| {
@@ -76,7 +76,7 @@ mod tests {
     use tch::{Device, Kind, Tensor};
 
     use super::*;
-    use crate::nn::exec::Pool;
+    use crate::nn::Pool;
 
     #[test]
     fn rows_are_those_of_torch_in_f64() {
@@ -96,7 +96,7 @@ mod tests {
             let (of_weight, of_bias) = (values(&weight), values(&bias));
             let scale = Scale { weight: &of_weight, bias: &of_bias, epsilon: 1e-5 };
             let (of_x, of_other) = (values(&x), values(&other));
-            Pool::new(3).unwrap().run(|exec| normalise((here, exec), &of_x, &of_other, scale, &mut got));
+            Pool::awake(3).run(|| normalise((here, Exec::SHARED), &of_x, &of_other, scale, &mut got));
             let [x, other, weight, bias] = [x, other, weight, bias].map(|tensor| tensor.to_kind(Kind::Double));
             let expected = (x + other).layer_norm([width], Some(&weight), Some(&bias), 1e-5, false);
             let expected = Vec::<f64>::try_from(expected.flatten(0, -1)).unwrap();

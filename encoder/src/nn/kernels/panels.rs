@@ -48,8 +48,7 @@ impl Panels {
     pub(super) fn multiply(&self, exec: Exec, rows: &[f32], activation: Option<HiddenActivation>, outputs: &mut [f32]) {
         let count = rows.len() / self.inputs();
         let all = 0..self.count();
-        let parts =
-            if count * self.inputs() * self.outputs() < self.worth_sharing() { 1 } else { exec.kernel_threads() };
+        let parts = exec.pieces(count * self.inputs() * self.outputs(), self.worth_sharing());
         if parts == 1 {
             self.part(rows, all, activation, outputs);
         } else if count >= parts * BLOCK {
@@ -83,10 +82,10 @@ impl Panels {
         outputs: &mut [f32],
     ) {
         let count = rows.len() / self.inputs();
-        let parts = exec.kernel_threads();
         if count == 0 {
             return;
         }
+        let parts = exec.pieces(2 * count * self.inputs() * self.outputs(), self.worth_sharing());
         if parts > 1 && count < parts * BLOCK {
             let mut between = vec![0.0; count * self.outputs()];
             self.multiply(exec, rows, activation, &mut between);
@@ -120,7 +119,7 @@ mod tests {
 
     use super::super::simd::{Avx512, Vnni};
     use super::*;
-    use crate::nn::exec::Pool;
+    use crate::nn::Pool;
 
     fn draw(size: [usize; 2]) -> Vec<f32> {
         let tensor = Tensor::randn(size.map(|size| size as i64), (Kind::Float, Device::Cpu));
@@ -160,7 +159,7 @@ mod tests {
                 let expected = multiplied(Exec::ONE_THREAD);
                 assert!(expected.iter().all(|value| value.is_finite()));
                 for threads in [2, 3] {
-                    let got = Pool::new(threads).unwrap().run(multiplied);
+                    let got = Pool::awake(threads).run(|| multiplied(Exec::SHARED));
                     assert!(same(&got, &expected), "{rows} x {inputs} -> {outputs} by {threads}");
                 }
             }
@@ -179,7 +178,7 @@ mod tests {
                 narrow.multiply(Exec::ONE_THREAD, &between, None, &mut expected);
                 for threads in 1..=3 {
                     let mut got = vec![f32::NAN; rows * 32];
-                    Pool::new(threads).unwrap().run(|exec| widen.fused_mlp(exec, narrow, &x, activation, &mut got));
+                    Pool::awake(threads).run(|| widen.fused_mlp(Exec::SHARED, narrow, &x, activation, &mut got));
                     assert!(same(&got, &expected), "{rows} rows by {threads}");
                 }
             }

@@ -17,8 +17,8 @@ fn request(reply: usize, length: usize, texts: usize, deadline: Instant) -> Requ
 fn measured(now: Instant) -> Line<usize> {
     let mut line = Line::new(BUDGET);
     line.queue().push(request(0, 10, 10, now + MS * 1000));
-    assert!(line.begin(now).is_some());
-    line.end(now + MS * 100, true);
+    assert!(line.begin(0, now).is_some());
+    line.end(0, now + MS * 100, true);
     line
 }
 
@@ -30,10 +30,10 @@ fn nobody_is_refused_before_anything_was_measured() {
         line.in_time(10, now + MS, now).unwrap();
         line.queue().push(request(reply, 10, 1, now + MS));
     }
-    assert!(line.begin(now).is_some());
+    assert!(line.begin(0, now).is_some());
     line.in_time(10, now + MS, now).unwrap();
     // A batch that failed measures nothing.
-    line.end(now + MS * 1000, false);
+    line.end(0, now + MS * 1000, false);
     line.in_time(10, now + MS, now).unwrap();
 }
 
@@ -42,6 +42,25 @@ fn nobody_is_refused_while_the_model_is_idle() {
     let now = Instant::now();
     let line = measured(now);
     line.in_time(100, now + MS, now).unwrap();
+}
+
+#[test]
+fn with_several_runners_all_have_to_be_busy() {
+    let now = Instant::now();
+    let mut line = measured(now);
+    line.set_runners(2);
+    for runner in 0..2 {
+        line.in_time(100, now + MS, now).unwrap();
+        line.queue().push(request(1, 10, 10, now + MS * 1000));
+        assert!(line.begin(runner, now).is_some());
+    }
+    // Two batches of 100 that have half of the rate each, 10 tokens, and the last batch of 25 at that rate: 260 ms, with the margin 390.
+    line.in_time(10, now + MS * 392, now).unwrap();
+    assert!(line.in_time(10, now + MS * 388, now).is_err());
+    // Two at once are taken for twice the rate of one.
+    line.end(0, now + MS * 100, true);
+    let alone = line.rates.at(100).unwrap().per_second;
+    assert!((1500.0..2000.0).contains(&alone), "{alone}");
 }
 
 #[test]
@@ -66,7 +85,7 @@ fn the_batch_under_way_counts_by_what_is_left_of_it() {
     let now = Instant::now();
     let mut line = measured(now);
     line.queue().push(request(1, 10, 6, now + MS * 1000));
-    assert!(line.begin(now).is_some());
+    assert!(line.begin(0, now).is_some());
     let refused = |at: Instant| line.in_time(10, at + MS * 60, at).is_err();
     assert!(refused(now) && refused(now + MS * 40));
     assert!(!refused(now + MS * 58));
@@ -79,8 +98,8 @@ fn a_question_is_not_refused_for_bulk_work_that_it_overtakes() {
     let now = Instant::now();
     let mut line = measured(now);
     line.queue().push(request(1, 10, 1000, now + MS * 100_000));
-    assert!(line.begin(now).is_some());
-    line.end(now + MS * 400, true);
+    assert!(line.begin(0, now).is_some());
+    line.end(0, now + MS * 400, true);
     // 9,600 tokens wait; before the question one batch of them is embedded.
     assert_eq!(line.queue().tokens(), 9600);
     line.in_time(10, now + MS * 1600, now + MS * 400).unwrap();
@@ -97,7 +116,7 @@ struct Counts {
     late: usize,
 }
 
-/// A minute in which requests of 12 tokens come evenly, at `load` times what the model embeds in full batches; `spent` is the
+/// A minute in which requests of 12 tokens come evenly, at `load` times what the runners embed in full batches; `spent` is the
 /// time of a batch.
 fn simulate(
     line: &mut Line<usize>,
@@ -106,35 +125,42 @@ fn simulate(
     deadline: Duration,
     spent: &dyn Fn(usize) -> Duration,
 ) -> Counts {
-    let full = BUDGET.tokens / 12;
-    let capacity = full as f64 / spent(full * 12).as_secs_f64();
+    let (full, runners) = (BUDGET.tokens / 12, line.running.len());
+    let capacity = (runners * full) as f64 / spent(full * 12).as_secs_f64();
     let every = Duration::from_secs_f64(1.0 / (capacity * load));
     let end = start + Duration::from_mins(1);
-    let (mut now, mut next, mut counts, mut answering) = (start, start, Counts::default(), Vec::new());
+    let (mut now, mut next, mut counts) = (start, start, Counts::default());
+    let mut answering = vec![Vec::new(); runners];
     while now < end {
-        let done = answering.last().map(|_| line.running.map_or(now, |running| running.since + spent(running.tokens)));
-        if done.is_none_or(|done| next <= done) {
-            now = next;
-            next += every;
-            match line.in_time(12, now + deadline, now) {
-                Ok(()) => line.queue().push(request(0, 12, 1, now + deadline)),
-                Err(_) => counts.refused += 1,
+        let ends = line.running.iter().enumerate();
+        let ends = ends.filter_map(|(runner, running)| Some((running.as_ref()?, runner)));
+        match ends.map(|(running, runner)| (running.since + spent(running.tokens), runner)).min() {
+            Some((done, runner)) if done < next => {
+                now = done;
+                line.end(runner, now, true);
+                let of_batch = std::mem::take(&mut answering[runner]);
+                let late = of_batch.iter().filter(|deadline| **deadline < now).count();
+                counts.late += late;
+                counts.answered += of_batch.len() - late;
             }
-        } else if let Some(done) = done {
-            now = done;
-            line.end(now, true);
-            counts.late += answering.iter().filter(|deadline| **deadline < now).count();
-            counts.answered += answering.drain(..).filter(|deadline| *deadline >= now).count();
+            _ => {
+                now = next;
+                next += every;
+                match line.in_time(12, now + deadline, now) {
+                    Ok(()) => line.queue().push(request(0, 12, 1, now + deadline)),
+                    Err(_) => counts.refused += 1,
+                }
+            }
         }
-        if answering.is_empty() {
+        if let Some(idle) = line.running.iter().position(Option::is_none) {
             counts.late += line.queue().drop_dead(now, |_| false).len();
             let deadlines = line.queue().deadlines();
-            if let Some(cut) = line.begin(now) {
-                answering = deadlines.into_iter().take(cut.pieces.len()).collect();
+            if let Some(cut) = line.begin(idle, now) {
+                answering[idle] = deadlines.into_iter().take(cut.pieces.len()).collect();
             }
         }
     }
-    line.end(now, false);
+    (0..runners).for_each(|runner| line.end(runner, now, false));
     line.queue().drain();
     counts
 }
@@ -143,16 +169,18 @@ fn simulate(
 fn at_three_times_the_capacity_the_model_is_busy_with_what_is_answered_in_time() {
     // A batch costs 5 ms and 1 ms per 4 tokens: a full one of 396 tokens 104 ms, one question 8 ms.
     let spent = |tokens: usize| MS * 5 + MS * tokens as u32 / 4;
-    for deadline in [MS * 300, MS * 1000, MS * 5000] {
+    for (deadline, runners) in [300, 1000, 5000].into_iter().flat_map(|ms| [1, 2, 4].map(|runners| (MS * ms, runners)))
+    {
         let now = Instant::now();
         let mut line = Line::new(BUDGET);
+        line.set_runners(runners);
         let idle = simulate(&mut line, now, 0.1, deadline, &spent);
         assert_eq!((idle.refused, idle.late), (0, 0), "{deadline:?}");
         let busy = simulate(&mut line, now + MS * 100_000, 3.0, deadline, &spent);
-        let capacity = 60.0 * 33.0 / 0.104;
+        let capacity = runners as f64 * 60.0 * 33.0 / 0.104;
         let goodput = busy.answered as f64 / capacity;
-        assert!(goodput >= 0.85, "{deadline:?}: {goodput:.2} of the capacity, {busy:?}");
-        assert!(busy.late * 50 <= busy.answered, "{deadline:?}: {busy:?}");
+        assert!(goodput >= 0.85, "{deadline:?}, {runners} runners: {goodput:.2} of the capacity, {busy:?}");
+        assert!(busy.late * 50 <= busy.answered, "{deadline:?}, {runners} runners: {busy:?}");
         let after = simulate(&mut line, now + MS * 200_000, 0.5, deadline, &spent);
         assert_eq!((after.refused, after.late), (0, 0), "{deadline:?}");
     }
