@@ -75,7 +75,7 @@ fn every_table_runs_and_fills_its_rows() {
         ("sharing-small-batches", 5, 1),
         ("endx-tempered", 9, 1),
         ("endx-causes", 14, 1),
-        ("rerank", 4, 2),
+        ("rerank", 5, 2),
         ("rerank-dev", 28, 1),
         ("stages", 4, 2),
         ("bottleneck", 6, 2),

@@ -99,8 +99,8 @@ impl Backend {
 
     /// Embeds or scores until stopped, on this thread and on as many more as the model has runners, which end with it.
     ///
-    /// With a thread for each batch, rather than all threads for one, a request waits for a batch only where all cores have one; and batches
-    /// do not wait for each other, as the threads of one batch do in every kernel.
+    /// With several batches at once, a request waits for one only where all runners have one, and the threads of a machine with many cores do not
+    /// wait for each other in every kernel of a small batch.
     pub(crate) fn run(&self, runner: &Runner) {
         let threads = runner.at_once();
         self.lock().line.set_runners(threads);

@@ -15,7 +15,7 @@
 //! | `queue.rs` | waiting requests and the batch that is cut next; pure data |
 //! | `reply.rs`, `error.rs` | a request's vectors as they come together, and why they may not |
 //! | `served.rs` | the model, a dual encoder or a cross encoder |
-//! | `backend.rs` | the thread that owns the model |
+//! | `backend.rs` | the threads of the model |
 //! | `ready.rs` | whether the model works: a forward pass that is judged |
 //! | `metrics.rs` | what is counted, for Prometheus |
 //! | `service.rs` | gRPC: `Info`, `Encode`, `EncodeStream`, `Score` |
