@@ -107,7 +107,7 @@ pub struct Compute {
     pub device: Device,
     /// Number type of the weights.
     pub dtype: Dtype,
-    /// Threads of one operator on the CPU; `None` for libtorch's own choice, one per core.
+    /// Threads that a model computes on, on the CPU; `None` for libtorch's own choice, one per core.
     pub threads: Option<usize>,
 }
 

@@ -18,10 +18,10 @@ pub(crate) struct ModelOptions {
     /// Data type of the computation: f32, bf16, f16, or int8 (CPU: weights and activations of linear maps are rounded)
     #[arg(long, default_value_t = Dtype::F32)]
     pub(crate) dtype: Dtype,
-    /// Threads of one operator on the CPU [default: one per core]
+    /// Threads that the model computes on, on the CPU [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Rows times the longest row of a batch at most [default: 2048 on the CPU, 1024 in int8, 65536 on a GPU]
+    /// Rows times the longest row of a batch at most, or of all batches that a service is at [default: 2048 on the CPU, 1024 in int8, 65536 on a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_tokens: Option<u32>,
 }

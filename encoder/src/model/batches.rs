@@ -1,4 +1,4 @@
-//! One batch on all threads; and any number of texts: batches of like length, one after another or in parallel; on a GPU two, so that one is
+//! One batch on all free threads; and any number of texts: batches of like length, one after another or in parallel; on a GPU two, so that one is
 //! laid out while the other one is computed.
 //!
 //! Operators that share the cores wait for each other at every end of every operator, and hand each other's results through
@@ -13,7 +13,7 @@ use std::sync::mpsc::sync_channel;
 use crate::config::Tower;
 use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::Error;
-use crate::nn::{Exec, Network, Pool, VectorLength};
+use crate::nn::{Exec, Network, VectorLength};
 use crate::tokenize::{Batch, Budget, Tokens, plan};
 
 /// Batches per worker from which workers pay: with fewer, one stands still while another one finishes.

@@ -1,6 +1,6 @@
 //! How a forward pass is computed: by torch's operators or by kernels of our own, and on how many threads.
 
-use super::kernels::pool;
+use super::pool;
 
 /// The implementation, where there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

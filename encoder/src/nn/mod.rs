@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `network.rs`, `output.rs` | the forward pass of one batch: transformer, pooling, projection, normalisation; what it gives |
 //! | `exec.rs` | by what a pass is computed, and on how many threads |
+//! | `pool/` | threads that share the work of kernels |
 //! | `packed.rs`, `runs.rs` | a batch on the device; rows that are computed together |
 //! | `parameters.rs`, `shared_tensor.rs` | where tensors come from; tensors that clones of a network share |
 //! | `bert.rs` | the BERT family: BERT, RoBERTa, DistilBERT, MPNet |
@@ -34,6 +35,7 @@ mod norm;
 mod output;
 mod packed;
 mod parameters;
+mod pool;
 mod pooling;
 mod product;
 mod projection;
@@ -48,7 +50,6 @@ mod tests;
 pub(crate) use exec::Exec;
 #[cfg(feature = "train")]
 pub(crate) use feed_forward::FeedForward;
-pub(crate) use kernels::pool::Pool;
 #[cfg(feature = "train")]
 pub(crate) use linear::Linear;
 pub(crate) use multihop::MultiHop;
@@ -63,6 +64,7 @@ pub(crate) use packed::Packed;
 pub(crate) use packed::on;
 pub use parameters::Parameter;
 pub(crate) use parameters::{Parameters, WeightForm};
+pub(crate) use pool::Pool;
 pub(crate) use pooling::Pooling;
 pub(crate) use product::{Padding, by_kernels};
 pub(crate) use projection::Dense;

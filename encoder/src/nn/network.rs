@@ -4,11 +4,11 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::bert::Bert;
 use super::exec::Exec;
-use super::kernels::pool::Pool;
 use super::multihop::MultiHop;
 use super::output::Output;
 use super::packed::Packed;
 use super::parameters::Parameters;
+use super::pool::Pool;
 use super::pooling::Pooling;
 use super::product::Padding;
 use super::projection::Dense;
@@ -91,7 +91,7 @@ impl Network {
         self.routes[1].dim
     }
 
-    /// Embeds a batch on all threads: `batch.rows() * dim` values, row-major, in the order of the texts.
+    /// Embeds a batch on this thread, helped by those that are free, or by operators on all threads: `batch.rows() * dim` values, row-major, in the order of the texts.
     pub(crate) fn embed(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
         match &self.pool {
             Some(pool) => pool.run(|| self.embed_by(Exec::SHARED, tower, batch, length)),

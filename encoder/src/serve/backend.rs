@@ -9,7 +9,8 @@ use super::line::Line;
 use super::metrics::Metrics;
 use super::queue::{Cut, Queue, Request};
 use super::reply::Reply;
-use crate::device::set_operator_threads;
+use crate::config::Tower;
+use crate::error::Error;
 use crate::model::Runner;
 use crate::tokenize::{Budget, Tokens};
 
@@ -97,41 +98,46 @@ impl Backend {
         }
     }
 
-    /// Embeds or scores until stopped, on this thread and on as many more as the model has runners, which end with it.
+    /// Embeds or scores until stopped, on this thread and on one more for each other runner that the model may have, which end with it.
     ///
     /// With several batches at once, a request waits for one only where all runners have one, and the threads of a machine with many cores do not
     /// wait for each other in every kernel of a small batch.
     pub(crate) fn run(&self, runner: &Runner) {
-        let threads = runner.at_once();
-        self.lock().line.set_runners(threads);
+        let one = || {
+            let runner = runner.clone();
+            move |tower, texts: &[&Tokens]| runner.run(tower, texts)
+        };
+        self.run_all((0..runner.at_once()).map(|_| one()).collect(), runner.dim());
+    }
+
+    /// As [`Backend::run`] by functions that make rows of `dim` values.
+    fn run_all<F>(&self, runners: Vec<F>, dim: usize)
+    where
+        F: Fn(Tower, &[&Tokens]) -> Result<Vec<f32>, Error> + Send,
+    {
+        self.lock().line.set_runners(runners.len());
+        let work = |number: usize, run: F| {
+            let _stop = StopOnExit(self);
+            while let Some(cut) = self.next(number) {
+                let embedded = embed((&run, dim), &cut, &self.metrics);
+                self.lock().line.end(number, Instant::now(), embedded);
+            }
+        };
         std::thread::scope(|scope| {
-            for number in 1..threads {
-                let runner = runner.clone();
-                let work = move || {
-                    set_operator_threads(1);
-                    let _stop = StopOnExit(self);
-                    self.run_one(number, &runner);
-                };
-                let spawned =
-                    std::thread::Builder::new().name(format!("dyad-model-{number}")).spawn_scoped(scope, work);
-                if let Err(error) = spawned {
+            let mut runners = runners.into_iter().enumerate();
+            let first = runners.next();
+            for (number, run) in runners {
+                let named = std::thread::Builder::new().name(format!("dyad-model-{number}"));
+                if let Err(error) = named.spawn_scoped(scope, move || work(number, run)) {
                     tracing::warn!(threads = number, %error, "the system gives no more threads; going on with fewer");
+                    self.lock().line.limit_runners(number);
                     break;
                 }
             }
-            if threads > 1 {
-                set_operator_threads(1);
+            if let Some((number, run)) = first {
+                work(number, run);
             }
-            let _stop = StopOnExit(self);
-            self.run_one(0, runner);
         });
-    }
-
-    fn run_one(&self, number: usize, runner: &Runner) {
-        while let Some(cut) = self.next(number) {
-            let embedded = embed(runner, &cut, &self.metrics);
-            self.lock().line.end(number, Instant::now(), embedded);
-        }
     }
 
     /// Waits for the next batch of this runner; nothing once stopped.
@@ -143,6 +149,9 @@ impl Backend {
                 dead.expire();
             }
             if let Some(cut) = state.line.begin(number, now) {
+                if !state.line.queue().is_empty() {
+                    self.wake.notify_one();
+                }
                 return Some(cut);
             }
             state = self.wake.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner).0;
@@ -161,7 +170,10 @@ impl Drop for StopOnExit<'_> {
 }
 
 /// Whether it succeeded.
-fn embed(runner: &Runner, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
+fn embed<F>((run, dim): (&F, usize), cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool
+where
+    F: Fn(Tower, &[&Tokens]) -> Result<Vec<f32>, Error>,
+{
     let started = Instant::now();
     // Pieces of one request need not lie side by side.
     let mut replies: Vec<&Arc<Reply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
@@ -171,14 +183,14 @@ fn embed(runner: &Runner, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
         reply.begin(started);
     }
     let texts: Vec<&Tokens> = cut.pieces.iter().map(|piece| &piece.tokens).collect();
-    match runner.run(cut.tower, &texts) {
+    match run(cut.tower, &texts) {
         Ok(vectors) => {
             let spent = started.elapsed();
             metrics.batch(&texts, spent);
             for reply in &replies {
                 reply.spent(spent);
             }
-            for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(runner.dim())) {
+            for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(dim)) {
                 piece.reply.fill(piece.position, row);
             }
             true
@@ -197,13 +209,14 @@ fn embed(runner: &Runner, cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use tokio::sync::oneshot;
 
     use super::super::submit::blank;
     use super::*;
-    use crate::config::Tower;
     use crate::serve::reply::{Outcome, Receiver};
 
     fn request(deadline: Duration) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
@@ -236,5 +249,80 @@ mod tests {
         let (refused, mut answer) = request(minute);
         backend.offer(refused);
         assert!(matches!(answer.try_recv(), Ok(Err(EncodeError::Overloaded { .. }))));
+    }
+
+    /// A backend with three runners whose batches are of one text, and the number of texts that each has had.
+    fn with_runners(
+        work: impl Fn(usize) + Sync,
+        then: impl FnOnce(&Backend, &[AtomicUsize]) + Send,
+    ) -> std::thread::Result<()> {
+        let budget = Budget { tokens: 10, rows: 1 };
+        let backend = Backend::new(Admission::new(1000), budget, Arc::new(Metrics::new()));
+        let texts = [0; 3].map(AtomicUsize::new);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            std::thread::scope(|scope| {
+                let (backend, work, texts) = (&backend, &work, &texts);
+                scope.spawn(move || then(backend, texts));
+                let runner = |number: usize| {
+                    move |_, batch: &[&Tokens]| {
+                        texts[number].fetch_add(batch.len(), Ordering::Relaxed);
+                        work(number);
+                        Ok(vec![0.5; 4 * batch.len()])
+                    }
+                };
+                backend.run_all((0..3).map(runner).collect(), 4);
+            });
+        }))
+    }
+
+    fn texts(count: usize) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
+        let (sender, receiver) = oneshot::channel();
+        let texts = vec![Tokens { ids: vec![1; 10], ..Tokens::default() }; count];
+        let reply = Arc::new(Reply::new(blank(&texts, 4), Instant::now(), Receiver::Task(sender), None));
+        let deadline = Instant::now() + Duration::from_mins(1);
+        (Request { tower: Tower::Question, texts, deadline, reply }, receiver)
+    }
+
+    /// One request wakes one runner, and what it leaves the others, at once: three texts that wait for each other.
+    #[test]
+    fn the_texts_of_a_request_are_embedded_by_all_runners() {
+        let all = Barrier::new(3);
+        let met = |_| {
+            all.wait();
+        };
+        with_runners(met, |backend, texts_of| {
+            let (request, answer) = texts(3);
+            backend.push(request);
+            let begun = Instant::now();
+            assert_eq!(answer.blocking_recv().unwrap().unwrap().vectors, [0.5; 12]);
+            assert!(texts_of.iter().all(|texts| texts.load(Ordering::Relaxed) == 1));
+            assert!(begun.elapsed() < IDLE, "nobody had to look up by himself");
+            backend.stop();
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_runner_that_panics_ends_all_and_everybody_is_told() {
+        let all = Barrier::new(3);
+        let calls = AtomicUsize::new(0);
+        let panics = |number| {
+            if calls.fetch_add(1, Ordering::Relaxed) < 3 {
+                all.wait();
+            }
+            assert_ne!(number, 1, "one of three");
+        };
+        let ended = with_runners(panics, |backend, _| {
+            let (first, answer) = texts(3);
+            let (waiting, unanswered) = texts(1);
+            backend.push(first);
+            backend.push(waiting);
+            assert!(matches!(answer.blocking_recv(), Err(_) | Ok(Err(_))));
+            assert!(matches!(unanswered.blocking_recv(), Err(_) | Ok(Err(_))));
+            let (late, refused) = texts(1);
+            backend.push(late);
+            assert!(matches!(refused.blocking_recv(), Ok(Err(EncodeError::Stopped))));
+        });
+        assert!(ended.is_err());
     }
 }

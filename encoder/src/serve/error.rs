@@ -120,7 +120,7 @@ pub enum EncodeError {
         /// Time since the request came.
         waited_ms: u64,
     },
-    /// The thread that owns the model has ended.
+    /// A thread of the model has ended.
     #[error("the model has stopped. Start the process again; its log says why")]
     Stopped,
     /// The tokenizer or the network failed.

@@ -48,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// A running model. Clones share it; dropping the last one waits for the batch that the model is at and ends it.
+/// A running model. Clones share it; dropping the last one waits for the batches that the model is at and ends it.
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(super) running: Arc<Running>,
@@ -63,7 +63,7 @@ pub(super) struct Running {
     /// The last answer to whether the model works, and when it was given.
     pub(super) last_probe: Mutex<Option<(Instant, Result<(), NotReady>)>>,
     pub(super) splitters: rayon::ThreadPool,
-    /// Its sender lives on the model's thread.
+    /// Its sender lives on the model's first thread, which ends after the others.
     alive: watch::Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
@@ -231,18 +231,18 @@ impl Handle {
         self.running.metrics.text(self.running.admission.load())
     }
 
-    /// Ends the model after the batch that it is at, for all who share it: what waits, and what comes, is refused.
+    /// Ends the model after the batches that it is at, for all who share it: what waits, and what comes, is refused.
     pub fn stop(&self) {
         self.running.backend.stop();
     }
 
-    /// Completes when the model's thread has ended, for whatever reason.
+    /// Completes when the model's threads have ended, for whatever reason.
     pub async fn ended(&self) {
         let mut alive = self.running.alive.clone();
         while alive.changed().await.is_ok() {}
     }
 
-    /// Whether the model's thread has ended.
+    /// Whether the model's threads have ended.
     pub fn has_ended(&self) -> bool {
         self.running.alive.has_changed().is_err()
     }

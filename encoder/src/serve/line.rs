@@ -15,6 +15,9 @@ use crate::tokenize::Budget;
 /// An estimate has to fit this often into the time that is left: rates vary, and the reply takes time too.
 const MARGIN: f64 = 1.5;
 
+/// Tokens of the batches of many runners: fewer cost more each.
+const SMALLEST_BATCH: usize = 256;
+
 /// A batch that a runner of the model is at.
 #[derive(Debug, Clone, Copy)]
 struct Running {
@@ -22,6 +25,8 @@ struct Running {
     /// Tokens that waited when it was cut, its own included.
     backlog: usize,
     since: Instant,
+    /// [`Line::busy`] when it began.
+    busy: Duration,
 }
 
 /// The queue, the batches under way, and how fast batches are done.
@@ -31,17 +36,30 @@ pub(crate) struct Line<R> {
     rates: Rates,
     /// By runner.
     running: Vec<Option<Running>>,
+    /// Time that runners were busy, summed over them, until `seen`.
+    busy: Duration,
+    seen: Option<Instant>,
+    /// Of a batch of one of the runners.
     budget: Budget,
 }
 
 impl<R: Clone> Line<R> {
     pub(crate) fn new(budget: Budget) -> Self {
-        Self { queue: Queue::new(), rates: Rates::default(), running: vec![None], budget }
+        let (queue, rates) = (Queue::new(), Rates::default());
+        Self { queue, rates, running: vec![None], busy: Duration::ZERO, seen: None, budget }
     }
 
-    /// How many batches the model may be at, 1 until it is told.
+    /// How many batches the model may be at, 1 until it is told. Each is as much smaller, since a runner has as much less of the machine: what
+    /// waits for one waits no longer.
     pub(crate) fn set_runners(&mut self, runners: usize) {
         self.running = vec![None; runners];
+        let tokens = (self.budget.tokens / runners.max(1)).max(SMALLEST_BATCH).min(self.budget.tokens);
+        self.budget = Budget { tokens, ..self.budget };
+    }
+
+    /// There are no more than that, after all.
+    pub(crate) fn limit_runners(&mut self, runners: usize) {
+        self.running.truncate(runners);
     }
 
     /// Batches that the model is at.
@@ -56,10 +74,10 @@ impl<R: Clone> Line<R> {
 
     #[cfg(test)]
     pub(crate) fn measure(&mut self, backlog: usize, tokens: usize, spent: Duration) {
-        self.rates.measure(backlog, (tokens, 1), spent);
+        self.rates.measure(backlog, (tokens, 1.0), spent);
     }
 
-    /// Whether a request of this number of tokens can be answered before its deadline. Nobody is refused while a runner is idle, or
+    /// Whether a request of this number of tokens can be answered before its deadline. Nobody is refused while a runner is idle and nothing waits, or
     /// before it was seen at work.
     pub(crate) fn in_time(&self, tokens: usize, deadline: Instant, now: Instant) -> Result<(), EncodeError> {
         // Who is late already is told so in his turn.
@@ -88,20 +106,31 @@ impl<R: Clone> Line<R> {
     pub(crate) fn begin(&mut self, runner: usize, now: Instant) -> Option<Cut<R>> {
         let backlog = self.queue.tokens();
         let cut = self.queue.cut(self.budget)?;
+        let busy = self.busy_until(now);
         if let Some(running) = self.running.get_mut(runner) {
-            *running = Some(Running { tokens: cut.tokens(), backlog, since: now });
+            *running = Some(Running { tokens: cut.tokens(), backlog, since: now, busy });
         }
         Some(cut)
     }
 
     /// The batch that this runner began has ended; one that failed says nothing of the rate.
     pub(crate) fn end(&mut self, runner: usize, now: Instant, embedded: bool) {
-        let at_once = self.at_once();
-        if let Some(Running { tokens, backlog, since }) = self.running.get_mut(runner).and_then(Option::take)
+        let until = self.busy_until(now);
+        if let Some(Running { tokens, backlog, since, busy }) = self.running.get_mut(runner).and_then(Option::take)
             && embedded
         {
-            self.rates.measure(backlog, (tokens, at_once), now.saturating_duration_since(since));
+            let spent = now.saturating_duration_since(since);
+            let at_once = until.saturating_sub(busy).as_secs_f64() / spent.as_secs_f64().max(1e-6);
+            self.rates.measure(backlog, (tokens, at_once.max(1.0)), spent);
         }
+    }
+
+    /// Time that runners were busy, summed over them.
+    fn busy_until(&mut self, now: Instant) -> Duration {
+        let since = self.seen.map_or(Duration::ZERO, |seen| now.saturating_duration_since(seen));
+        self.busy += since * u32::try_from(self.at_once()).unwrap_or(u32::MAX);
+        self.seen = Some(self.seen.map_or(now, |seen| seen.max(now)));
+        self.busy
     }
 }
 

@@ -1,7 +1,7 @@
 //! One model for many callers: a handle in process, and gRPC and HTTP over it.
 //!
 //! ```text
-//! caller -> admission (tokens) -> tokenizer threads -> admission (time) -> queue -> batch -> model thread -> caller
+//! caller -> admission (tokens) -> tokenizer threads -> admission (time) -> queue -> batches -> model threads -> caller
 //! ```
 //!
 //! | file | what |

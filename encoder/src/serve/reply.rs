@@ -25,7 +25,7 @@ pub struct Encoded {
     pub queue_us: u64,
     /// Tokenizing, in microseconds.
     pub tokenize_us: u64,
-    /// Forward passes of the batches that this request was in, in microseconds.
+    /// Forward passes of the batches that this request was in, in microseconds, summed also where batches were computed at once.
     pub embed_us: u64,
 }
 

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::{CrossEncoder, Model, ModelInfo, Runner, ScoreActivation};
 use crate::tokenize::Tokenizer;
 
-/// The model on its thread.
+/// A model of either kind.
 #[derive(Debug)]
 pub(crate) enum Served {
     DualEncoder(Model),

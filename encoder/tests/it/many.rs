@@ -50,7 +50,7 @@ fn one_batch_gives_the_same_on_any_number_of_threads() {
         let given = tokens(&alone, Tower::Question, &texts());
         for threads in [2, 3] {
             let shared = open(threads);
-            // All, of which each thread takes whole texts, and one, of which each takes a share of every product.
+            // All, of which each thread takes whole texts, and one, whose products are too small to be shared.
             for texts in [given.as_slice(), &given[..1]] {
                 let batch: Vec<&Tokens> = texts.iter().collect();
                 let expected = alone.embed(Tower::Question, &batch).unwrap();

@@ -37,7 +37,7 @@ pub(super) struct Tower {
     /// there yet.
     #[arg(long, default_value_t = 0)]
     wait_s: u64,
-    /// Threads of one operator of a model directory; 0 uses every core.
+    /// Threads that a model directory computes on; 0 uses every core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
     /// For encoder services.

@@ -18,7 +18,7 @@ pub struct LocalOptions {
     pub device: String,
     /// `f32`, `bf16`, `f16` or, on the CPU, `int8`.
     pub dtype: String,
-    /// Threads of one operator; 0 uses every core.
+    /// Threads that it computes on; 0 uses every core.
     pub threads: usize,
 }
 

@@ -6,7 +6,6 @@
 //! | `dispatch.rs` | the calls: kernels where tensors and processor are as they need them |
 //! | `simd.rs` | 16 values at a time (AVX-512) |
 //! | `panels.rs` | a weight that stays, and how threads share its products |
-//! | `pool.rs` | threads that share the work of a kernel |
 //! | `product.rs`, `product_int8.rs` | rows times such a weight, in f32 and in int8 |
 //! | `tiles.rs` | the sizes that both have in common |
 //! | `activation.rs` | what follows a product |
@@ -30,7 +29,6 @@ mod memory;
 mod norm;
 #[cfg(target_arch = "x86_64")]
 mod panels;
-pub(super) mod pool;
 #[cfg(target_arch = "x86_64")]
 mod product;
 #[cfg(target_arch = "x86_64")]

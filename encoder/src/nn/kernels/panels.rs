@@ -166,6 +166,30 @@ mod tests {
         }
     }
 
+    /// Few rows by outputs of one after the other, many by rows of both.
+    #[test]
+    fn threads_share_both() {
+        tch::manual_seed(9);
+        for (widen, narrow) in forms(384, 1536).iter().zip(&forms(1536, 384)) {
+            for rows in [20, 100, 200] {
+                let x = draw([rows, 384]);
+                let both = |exec| {
+                    let mut made = vec![f32::NAN; rows * 384];
+                    widen.fused_mlp(exec, narrow, &x, Some(HiddenActivation::Gelu), &mut made);
+                    made
+                };
+                let expected = both(Exec::ONE_THREAD);
+                for threads in [2, 3] {
+                    let got = Pool::awake(threads).run(|| {
+                        assert!(Exec::SHARED.pieces(rows * 384 * 1536, widen.worth_sharing()) > 1);
+                        both(Exec::SHARED)
+                    });
+                    assert!(same(&got, &expected), "{rows} rows by {threads}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn one_after_another_gives_what_both_give() {
         tch::manual_seed(8);

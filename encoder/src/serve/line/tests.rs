@@ -48,6 +48,7 @@ fn nobody_is_refused_while_the_model_is_idle() {
 fn with_several_runners_all_have_to_be_busy() {
     let now = Instant::now();
     let mut line = measured(now);
+    let now = now + MS * 100;
     line.set_runners(2);
     for runner in 0..2 {
         line.in_time(100, now + MS, now).unwrap();
@@ -59,8 +60,41 @@ fn with_several_runners_all_have_to_be_busy() {
     assert!(line.in_time(10, now + MS * 388, now).is_err());
     // Two at once are taken for twice the rate of one.
     line.end(0, now + MS * 100, true);
+    let of_both = line.rates.at(100).unwrap().per_second;
+    assert!((1500.0..2000.0).contains(&of_both), "{of_both}");
+}
+
+/// A batch that was alone until just before its end tells the rate of one.
+#[test]
+fn what_counts_is_how_many_batches_there_were_all_the_time() {
+    let now = Instant::now();
+    let mut line = Line::new(BUDGET);
+    line.set_runners(2);
+    for (runner, at) in [(0, 0), (1, 99)] {
+        line.queue().push(request(1, 10, 10, now + MS * 1000));
+        assert!(line.begin(runner, now + MS * at).is_some());
+    }
+    line.end(0, now + MS * 100, true);
     let alone = line.rates.at(100).unwrap().per_second;
-    assert!((1500.0..2000.0).contains(&alone), "{alone}");
+    assert!((1000.0..1020.0).contains(&alone), "{alone}");
+    line.end(1, now + MS * 199, true);
+    let still = line.rates.at(100).unwrap().per_second;
+    assert!((1000.0..1020.0).contains(&still), "{still}");
+}
+
+#[test]
+fn more_runners_have_smaller_batches() {
+    let tokens = |tokens, runners| {
+        let mut line = Line::<usize>::new(Budget { tokens, rows: 64 });
+        line.set_runners(runners);
+        line.limit_runners(1);
+        (line.budget.tokens, line.running.len())
+    };
+    assert_eq!(
+        [tokens(2048, 1), tokens(2048, 4), tokens(2048, 32), tokens(100, 4)].map(|(tokens, _)| tokens),
+        [2048, 512, 256, 100]
+    );
+    assert_eq!(tokens(2048, 4).1, 1);
 }
 
 #[test]

@@ -2,55 +2,39 @@
 //!
 //! A pass runs on the thread that asks for it. Where a kernel has pieces to give, it opens the pass's *slot* and takes the pieces one by one itself; helpers
 //! that see the open slot take some of them. So no pass waits for a helper to begin, only for a piece that one is at. A helper is woken when a pass
-//! turns out to be long, looks for pieces for some microseconds before it sleeps again, since the next kernel of a pass comes soon, and sleeps at once
-//! where the passes and the helpers that are awake are more than the threads that may run.
+//! turns out to be long, and spins for some microseconds before it sleeps again, since the next kernel of a pass comes soon. Where the passes and
+//! the helpers that are awake are more than the threads that may run, helpers sleep as soon as they have no piece.
 //!
-//! A pool of tasks (rayon's) makes each kernel wait until the thread that was given its second half has begun, been woken where it slept, and ended. That is as
-//! fast for one pass at a time, but several passes that share the threads of one pool wait for each other's pieces.
+//! In a pool of tasks (rayon's) each kernel waits for the thread that was given its second half, which may have to be woken first; and several passes
+//! that share one pool wait for each other's pieces.
 
-use std::any::Any;
-use std::cell::{RefCell, UnsafeCell};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+mod slot;
+
+use std::cell::RefCell;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use self::slot::Slot;
 use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::Error;
 
-/// A pass that has taken that long is worth waking helpers for, one with each kernel: to wake one takes about half of that.
-const LONG: Duration = Duration::from_micros(100);
-
-/// How long a helper looks for pieces before it sleeps: longer than a pass is at what it does not share.
-const LOOKING: Duration = Duration::from_micros(200);
-
-/// How often a thread looks before it asks for the time; 32 times as often, before it gives its core away.
-const LOOKS: usize = 64;
-
-/// Of a slot's state: helpers may enter. The rest of the number counts those inside, in steps of [`INSIDE`].
-const OPEN: usize = 1;
-const INSIDE: usize = 2;
-
-/// Takes pieces until there are none.
-type Job = dyn Fn() + Sync;
-
-/// Where one pass gives pieces.
-#[derive(Debug)]
-struct Slot {
-    taken: AtomicBool,
-    state: AtomicUsize,
-    /// Written by the pass while the slot is closed and nobody is inside, read by those inside.
-    job: UnsafeCell<Option<*const Job>>,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+/// When threads wake and sleep.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    /// A pass that has taken that long is worth waking helpers for, one with each kernel.
+    long: Duration,
+    /// How long a helper spins before it sleeps: longer than a pass computes what it does not share.
+    spin: Duration,
 }
 
-// SAFETY: `job` is guarded by `state`, as it says, and what it points to is `Sync`.
-#[expect(unsafe_code, reason = "a pointer to work of another thread")]
-unsafe impl Sync for Slot {}
-// SAFETY: as above.
-#[expect(unsafe_code, reason = "a pointer to work of another thread")]
-unsafe impl Send for Slot {}
+/// To wake a thread takes about 50 microseconds.
+const TIMES: Times = Times { long: Duration::from_micros(100), spin: Duration::from_micros(200) };
+
+/// Rounds of a spinning thread between two readings of the clock.
+const ROUNDS: usize = 64;
 
 /// What passes and helpers know of each other.
 #[derive(Debug)]
@@ -60,10 +44,9 @@ struct Shared {
     passes: AtomicUsize,
     /// Helpers that do not sleep, the called ones included.
     awake: AtomicUsize,
-    /// Helpers that look for pieces, or are at one.
-    looking: AtomicUsize,
-    /// How long they look.
-    patience: Duration,
+    /// Helpers that spin, or compute a piece of any pass.
+    active: AtomicUsize,
+    times: Times,
     /// Helpers that were called and have not woken yet.
     called: Mutex<usize>,
     wake: Condvar,
@@ -96,24 +79,18 @@ impl Pool {
     /// Starts helpers: one fewer than `threads`, since each pass has a thread already. Torch's operators on each of them run on it alone, since threads
     /// of theirs would wait for more work in a loop, and take the cores from the kernels.
     pub(crate) fn new(threads: usize) -> Result<Self, Error> {
-        Self::with_patience(threads, LOOKING)
+        Self::with_times(threads, TIMES)
     }
 
-    fn with_patience(threads: usize, patience: Duration) -> Result<Self, Error> {
+    fn with_times(threads: usize, times: Times) -> Result<Self, Error> {
         // libtorch keeps the last number of operator threads that any thread has set, for threads to come.
         let _kept = OperatorThreads::kept();
-        let slot = |_| Slot {
-            taken: AtomicBool::new(false),
-            state: AtomicUsize::new(0),
-            job: UnsafeCell::new(None),
-            panic: Mutex::default(),
-        };
         let shared = Arc::new(Shared {
-            slots: (0..threads).map(slot).collect(),
+            slots: (0..threads).map(|_| Slot::new()).collect(),
             passes: AtomicUsize::new(0),
             awake: AtomicUsize::new(0),
-            looking: AtomicUsize::new(0),
-            patience,
+            active: AtomicUsize::new(0),
+            times,
             called: Mutex::default(),
             wake: Condvar::new(),
             ended: AtomicBool::new(false),
@@ -127,8 +104,14 @@ impl Pool {
                 drop(ready);
                 shared.help();
             };
-            let spawned = std::thread::Builder::new().name(format!("dyad-kernel-{number}")).spawn(work);
-            pool.helpers.push(spawned.map_err(|source| Error::Thread { name: "dyad-kernel", source })?);
+            match std::thread::Builder::new().name(format!("dyad-kernel-{number}")).spawn(work) {
+                Ok(helper) => pool.helpers.push(helper),
+                Err(source) if number == 1 => return Err(Error::Thread { name: "dyad-kernel", source }),
+                Err(error) => {
+                    tracing::warn!(threads = number, %error, "the system gives no more threads; going on with fewer");
+                    break;
+                }
+            }
         }
         drop(ready);
         // Nobody sends: it ends when all have set their number.
@@ -151,7 +134,7 @@ impl Pool {
     pub(crate) fn run<R>(&self, pass: impl FnOnce() -> R) -> R {
         let _kept = one_operator_thread();
         let shared = &self.0.shared;
-        let slot = shared.slots.iter().position(|slot| !slot.taken.swap(true, Ordering::Acquire));
+        let slot = shared.slots.iter().position(Slot::take);
         shared.passes.fetch_add(1, Ordering::Relaxed);
         let here = slot.map(|slot| Pass { shared: Arc::clone(shared), slot, since: Instant::now() });
         let _running = Running { shared, slot, before: HERE.replace(here) };
@@ -171,9 +154,9 @@ impl Pool {
     /// A pool whose helpers are awake and stay so.
     #[cfg(test)]
     pub(crate) fn awake(threads: usize) -> Self {
-        let pool = Self::with_patience(threads, Duration::MAX).unwrap();
+        let pool = Self::with_times(threads, Times { spin: Duration::MAX, ..TIMES }).unwrap();
         (1..threads).for_each(|_| pool.0.shared.call());
-        while pool.0.shared.looking.load(Ordering::Relaxed) + 1 < threads {
+        while pool.0.shared.active.load(Ordering::Relaxed) + 1 < threads {
             std::thread::yield_now();
         }
         pool
@@ -213,27 +196,27 @@ impl Drop for Running<'_> {
         HERE.set(self.before.take());
         self.shared.passes.fetch_sub(1, Ordering::Relaxed);
         if let Some(slot) = self.slot.and_then(|slot| self.shared.slots.get(slot)) {
-            slot.taken.store(false, Ordering::Release);
+            slot.give_back();
         }
     }
 }
 
-/// Threads that share the work of the next kernel on this thread, at most `most`: this one, and the helpers that are awake. Where there may
-/// be more, and the pass is long, one more is woken.
+/// Threads that may share the work of the next kernel on this thread, at most `most`: this one, and the helpers that are active. Where there
+/// may be more, and the pass is long, one more is woken.
 pub(in crate::nn) fn threads_here(most: usize) -> usize {
     HERE.with_borrow(|here| {
         let Some(Pass { shared, since, .. }) = here else { return 1 };
         let wanted = most.saturating_sub(1).min(shared.most_helpers());
-        if wanted > shared.awake.load(Ordering::Relaxed) && since.elapsed() >= LONG {
+        if wanted > shared.awake.load(Ordering::Relaxed) && since.elapsed() >= shared.times.long {
             shared.call();
         }
-        1 + wanted.min(shared.looking.load(Ordering::Relaxed))
+        1 + wanted.min(shared.active.load(Ordering::Relaxed))
     })
 }
 
 /// Each piece by `one`, on this thread and on those that help it, in no order. A piece that shares in its turn does so on its own thread.
 pub(in crate::nn) fn share<T: Send>(pieces: impl Iterator<Item = T>, one: impl Fn(T) + Sync) {
-    let here = Away(HERE.take());
+    let here = Hidden(HERE.take());
     let slot = here.0.as_ref().and_then(|pass| pass.shared.slots.get(pass.slot));
     let Some(slot) = slot else { return pieces.for_each(one) };
     let pieces: Vec<Mutex<Option<T>>> = pieces.map(|piece| Mutex::new(Some(piece))).collect();
@@ -247,73 +230,24 @@ pub(in crate::nn) fn share<T: Send>(pieces: impl Iterator<Item = T>, one: impl F
     if pieces.len() < 2 {
         return job();
     }
-    let opened = slot.open(&job);
-    job();
-    drop(opened);
-    if let Some(panic) = slot.panic().take() {
+    {
+        // SAFETY: the slot is that of this thread's pass, which nobody else opens, and this thread not again while `share` hides the pass. The guard is
+        // dropped at the end of the block, also while it unwinds, before `job`.
+        #[expect(unsafe_code, reason = "hands work with borrows to other threads")]
+        let _opened = unsafe { slot.open(&job) };
+        job();
+    }
+    if let Some(panic) = slot.take_panic() {
         resume_unwind(panic);
     }
 }
 
-/// What was [`HERE`], and will be again when it is dropped.
-struct Away(Option<Pass>);
+/// The pass of this thread, which is its pass again when this is dropped.
+struct Hidden(Option<Pass>);
 
-impl Drop for Away {
+impl Drop for Hidden {
     fn drop(&mut self) {
         HERE.set(self.0.take());
-    }
-}
-
-/// An open slot; when it is dropped, it is closed and nobody is inside.
-struct Opened<'a>(&'a Slot);
-
-impl Slot {
-    /// Lets helpers run `job` until the guard is dropped, which must be in the frame that owns `job`.
-    #[expect(unsafe_code, reason = "hands work with borrows to other threads")]
-    fn open<'a>(&'a self, job: &'a (dyn Fn() + Sync + 'a)) -> Opened<'a> {
-        *self.panic() = None;
-        // SAFETY: only the lifetime differs. When the guard is dropped, nobody runs `job` and nobody will; `share`, whose frame owns it, drops the guard
-        // before it, also while it unwinds, and never forgets it.
-        let job = unsafe { std::mem::transmute::<&'a (dyn Fn() + Sync + 'a), &'static Job>(job) };
-        // SAFETY: the slot is closed and nobody is inside: it belongs to this thread's pass, whose last guard was dropped, since `share` takes
-        // the pass away from its thread as long as it has one.
-        unsafe { *self.job.get() = Some(job) };
-        self.state.store(OPEN, Ordering::Release);
-        Opened(self)
-    }
-
-    /// Takes pieces if the slot is open. Whether it was.
-    #[expect(unsafe_code, reason = "runs work of another thread")]
-    fn help(&self) -> bool {
-        let enter = |state| (state & OPEN != 0).then_some(state + INSIDE);
-        if self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
-            return false;
-        }
-        // SAFETY: this thread is inside: the job was written before the slot was opened, and is neither written again nor dropped before all have left.
-        let done = catch_unwind(AssertUnwindSafe(|| unsafe { (*self.job.get()).map(|job| (*job)()) }));
-        if let Err(panic) = done {
-            *self.panic() = Some(panic);
-        }
-        self.state.fetch_sub(INSIDE, Ordering::Release);
-        true
-    }
-
-    fn panic(&self) -> MutexGuard<'_, Option<Box<dyn Any + Send>>> {
-        self.panic.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Opened<'_> {
-    fn drop(&mut self) {
-        let state = &self.0.state;
-        state.fetch_and(!OPEN, Ordering::Relaxed);
-        let mut looks = 0;
-        // Sees all that was done inside: each left by a release, and what came between are reads and writes in one.
-        while state.load(Ordering::Acquire) != 0 {
-            looks += 1;
-            // A piece is at an end by then, unless its helper has no core.
-            if looks > 32 * LOOKS { std::thread::yield_now() } else { std::hint::spin_loop() }
-        }
     }
 }
 
@@ -336,13 +270,12 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// A helper's life.
+    /// What a helper's thread does.
     fn help(&self) {
         while self.sleep() {
-            self.looking.fetch_add(1, Ordering::Relaxed);
-            self.look();
-            self.looking.fetch_sub(1, Ordering::Relaxed);
-            self.awake.fetch_sub(1, Ordering::Relaxed);
+            self.active.fetch_add(1, Ordering::Relaxed);
+            self.spin();
+            self.active.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -354,13 +287,13 @@ impl Shared {
         !self.ended.load(Ordering::Relaxed)
     }
 
-    /// Takes pieces until none came for a while, or the passes need the cores.
-    fn look(&self) {
-        let needed = || self.awake.load(Ordering::Relaxed) <= self.most_helpers();
+    /// Takes pieces until none came for a while, or there are more helpers than there may be; no longer counts as awake then.
+    fn spin(&self) {
+        let too_many = |awake| (awake > self.most_helpers()).then(|| awake - 1);
         let mut since = Instant::now();
-        while since.elapsed() < self.patience && !self.ended.load(Ordering::Relaxed) {
-            for _ in 0..LOOKS {
-                if !needed() {
+        while since.elapsed() < self.times.spin && !self.ended.load(Ordering::Relaxed) {
+            for _ in 0..ROUNDS {
+                if self.awake.fetch_update(Ordering::Relaxed, Ordering::Relaxed, too_many).is_ok() {
                     return;
                 }
                 if self.slots.iter().any(Slot::help) {
@@ -370,9 +303,9 @@ impl Shared {
                 std::hint::spin_loop();
             }
         }
+        self.awake.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
-#[path = "pool/tests.rs"]
 mod tests;

@@ -1,16 +1,16 @@
 //! Pieces are each taken once, by several threads, whatever else goes on.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::thread::ThreadId;
 
 use super::*;
-use crate::nn::Exec;
 
-/// Each piece to its square, by kernels of a pass.
+/// Each number to its square.
 fn squares(count: usize) {
     let mut numbers: Vec<usize> = (0..count).collect();
-    Exec::SHARED.share(numbers.iter_mut(), |number| *number *= *number);
+    share(numbers.iter_mut(), |number| *number *= *number);
     assert!(numbers.iter().enumerate().all(|(at, number)| *number == at * at), "{numbers:?}");
 }
 
@@ -36,7 +36,7 @@ fn helpers_take_pieces() {
     let awake = Pool::awake(3);
     let (all, threads) = (Barrier::new(3), Mutex::new(HashSet::<ThreadId>::new()));
     awake.run(|| {
-        Exec::SHARED.share(0..3, |_| {
+        share(0..3, |_| {
             all.wait();
             threads.lock().unwrap().insert(std::thread::current().id());
         });
@@ -44,28 +44,31 @@ fn helpers_take_pieces() {
     assert_eq!(threads.into_inner().unwrap().len(), 3);
     // A long pass wakes one with each kernel that could use it.
     let asleep = Pool::new(3).unwrap();
-    let in_time = || {
-        asleep.run(|| {
-            let begun = Instant::now();
-            while threads_here(8) < 3 && begun.elapsed() < Duration::from_secs(20) {
-                std::hint::spin_loop();
-            }
-            threads_here(8)
-        })
-    };
-    assert_eq!(in_time(), 3);
+    asleep.run(|| {
+        let begun = Instant::now();
+        while threads_here(8) < 3 {
+            assert!(begun.elapsed() < Duration::from_mins(1), "no two helpers are active");
+            std::hint::spin_loop();
+        }
+    });
+    // Without pieces they sleep again.
+    let begun = Instant::now();
+    while asleep.0.shared.awake.load(Ordering::Relaxed) > 0 {
+        assert!(begun.elapsed() < Duration::from_mins(1), "helpers spin for ever");
+        std::thread::yield_now();
+    }
     // No more than a kernel has work for.
     awake.run(|| assert_eq!((threads_here(0), threads_here(1), threads_here(2), threads_here(8)), (1, 1, 2, 3)));
 }
 
 #[test]
 fn a_short_pass_wakes_nobody_and_computes_alone() {
-    let pool = Pool::new(4).unwrap();
+    let pool = Pool::with_times(4, Times { long: Duration::from_mins(10), ..TIMES }).unwrap();
     pool.run(|| {
         assert_eq!(threads_here(8), 1);
         squares(100);
     });
-    assert_eq!(pool.0.shared.looking.load(Ordering::Relaxed), 0);
+    assert_eq!(pool.0.shared.awake.load(Ordering::Relaxed), 0);
     squares(100);
     assert_eq!(threads_here(8), 1);
 }
@@ -73,7 +76,7 @@ fn a_short_pass_wakes_nobody_and_computes_alone() {
 #[test]
 fn a_piece_may_share_and_does_so_alone() {
     Pool::awake(3).run(|| {
-        Exec::SHARED.share(0..50, |_| {
+        share(0..50, |_| {
             assert_eq!(threads_here(8), 1);
             squares(20);
         });
@@ -110,7 +113,7 @@ fn a_panic_reaches_the_pass_whoever_had_the_piece() {
     let pool = Pool::awake(3);
     for _ in 0..100 {
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            pool.run(|| Exec::SHARED.share(0..64, |piece| assert!(piece != 40, "piece {piece}")));
+            pool.run(|| share(0..64, |piece| assert!(piece != 40, "piece {piece}")));
         }));
         assert!(caught.unwrap_err().downcast::<String>().unwrap().contains("piece 40"));
         pool.run(|| squares(500));
@@ -120,16 +123,16 @@ fn a_panic_reaches_the_pass_whoever_had_the_piece() {
 /// Many kernels of many passes, on more threads than the pool has.
 #[test]
 fn passes_at_once_do_not_meet() {
-    for threads in [1, 2, 4] {
-        let pool = Pool::new(threads).unwrap();
+    let new = |threads| Pool::new(threads).unwrap();
+    for (pool, passes) in [(new(1), 3), (new(2), 4), (new(4), 6), (new(4), 2), (Pool::awake(4), 2)] {
         std::thread::scope(|scope| {
-            for at in 0..threads + 2 {
+            for at in 0..passes {
                 let pool = pool.clone();
                 scope.spawn(move || {
                     for round in 0..300 {
                         pool.run(|| {
                             if (at + round) % 7 == 0 {
-                                std::thread::sleep(LONG);
+                                std::thread::sleep(TIMES.long);
                             }
                             for kernel in 1..40 {
                                 threads_here(kernel);
@@ -142,6 +145,6 @@ fn passes_at_once_do_not_meet() {
         });
         let shared = &pool.0.shared;
         assert_eq!(shared.passes.load(Ordering::Relaxed), 0);
-        assert!(shared.slots.iter().all(|slot| slot.state.load(Ordering::Relaxed) == 0));
+        assert!(shared.slots.iter().all(Slot::is_closed));
     }
 }
