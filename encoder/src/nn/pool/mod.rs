@@ -26,12 +26,14 @@ use crate::error::Error;
 struct Times {
     /// A pass that has taken that long is worth waking helpers for, one with each kernel.
     long: Duration,
-    /// How long a helper spins before it sleeps: longer than a pass computes what it does not share.
+    /// How long a helper spins while passes are under way: longer than a pass computes what it does not share.
     spin: Duration,
+    /// How long it spins while there is none.
+    idle: Duration,
 }
 
 /// To wake a thread takes about 50 microseconds.
-const TIMES: Times = Times { long: Duration::from_micros(100), spin: Duration::from_micros(200) };
+const TIMES: Times = Times { long: Duration::from_micros(100), spin: Duration::from_micros(200), idle: Duration::ZERO };
 
 /// Rounds of a spinning thread between two readings of the clock.
 const ROUNDS: usize = 64;
@@ -154,7 +156,7 @@ impl Pool {
     /// A pool whose helpers are awake and stay so.
     #[cfg(test)]
     pub(crate) fn awake(threads: usize) -> Self {
-        let pool = Self::with_times(threads, Times { spin: Duration::MAX, ..TIMES }).unwrap();
+        let pool = Self::with_times(threads, Times { spin: Duration::MAX, idle: Duration::MAX, ..TIMES }).unwrap();
         (1..threads).for_each(|_| pool.0.shared.call());
         while pool.0.shared.active.load(Ordering::Relaxed) + 1 < threads {
             std::thread::yield_now();
@@ -290,8 +292,9 @@ impl Shared {
     /// Takes pieces until none came for a while, or there are more helpers than there may be; no longer counts as awake then.
     fn spin(&self) {
         let too_many = |awake| (awake > self.most_helpers()).then(|| awake - 1);
+        let time = || if self.passes.load(Ordering::Relaxed) > 0 { self.times.spin } else { self.times.idle };
         let mut since = Instant::now();
-        while since.elapsed() < self.times.spin && !self.ended.load(Ordering::Relaxed) {
+        while since.elapsed() < time() && !self.ended.load(Ordering::Relaxed) {
             for _ in 0..ROUNDS {
                 if self.awake.fetch_update(Ordering::Relaxed, Ordering::Relaxed, too_many).is_ok() {
                     return;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Rounds in which a pass spins for the last pieces, then yields; from then on it sleeps between two of them.
 const SPINS: usize = 2048;
-const YIELDS: usize = 2 * SPINS;
+const YIELDS: usize = SPINS + 64;
 const NAP: Duration = Duration::from_micros(100);
 
 /// Of a slot's state: helpers may enter. The rest of the number counts those inside, in steps of [`INSIDE`].
