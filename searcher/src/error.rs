@@ -129,6 +129,14 @@ pub enum Error {
         /// When another try may succeed, where the tower says so.
         retry_after: Option<Duration>,
     },
+    /// The question tower is an encoder service that has not answered for a while: no question is sent to it.
+    #[error(
+        "question tower: its last calls were not answered in time, so none is made. It is probed again in {next:.1?}"
+    )]
+    TowerSilent {
+        /// Until the next probe.
+        next: Duration,
+    },
     /// There is no question tower, and a question without a vector.
     #[error(
         "there is no question tower of the index's model, so no text is embedded. Send `vector`, ask in MODE_BM25, or start the searcher with \
@@ -271,7 +279,11 @@ fn store_status(error: &dyad_store::Error, text: String) -> Status {
 
 /// A refusal that says when a retry may succeed.
 fn busy(text: String, retry_after: Option<Duration>) -> Status {
-    let mut status = Status::resource_exhausted(text);
+    with_hint(Status::resource_exhausted(text), retry_after)
+}
+
+/// Tells the client when another try may succeed.
+fn with_hint(mut status: Status, retry_after: Option<Duration>) -> Status {
     if let Some(millis) = retry_after.and_then(|time| i64::try_from(time.as_millis()).ok()) {
         status.metadata_mut().insert(RETRY_PUSHBACK, MetadataValue::from(millis));
     }
@@ -302,6 +314,7 @@ impl From<Error> for Status {
             | Error::Reranker { transient: false, .. }
             | Error::Internal
             | Error::Threads(_) => Self::internal(text),
+            Error::TowerSilent { next } => with_hint(Self::unavailable(text), Some(next)),
             // Another try would be as large.
             Error::LargeReply { .. } => Self::out_of_range(text),
             Error::TowerBusy { retry_after, .. } => busy(text, retry_after),

@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `circuit_breaker` | no request waits for an encoder service that does not answer |
 //! | [`error`] | errors, and the gRPC status of each |
 //! | [`memory`] | the memory that there is, and what indexes need of it |
 //! | [`metrics`] | what is counted, for Prometheus |
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod circuit_breaker;
 pub mod cli;
 pub mod error;
 pub mod fusion;

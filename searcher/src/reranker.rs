@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use dyad_proto::client::{ClientConfig, ClientError, Credentials, EncoderClient};
 use dyad_proto::v1;
 
+use crate::circuit_breaker::{CircuitBreaker, PROBE_TIME};
 use crate::error::{Error, Result};
+use crate::question::GOLDEN;
 
 /// Timeout of a health check of the service.
 const CHECK: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ pub struct Reranker {
 enum Place {
     #[cfg(feature = "torch")]
     Here(dyad_encoder::serve::Handle),
-    Service(Box<EncoderClient>),
+    Service(Box<EncoderClient>, CircuitBreaker),
 }
 
 fn failed(error: &impl ToString, transient: bool) -> Error {
@@ -38,6 +40,15 @@ fn failed(error: &impl ToString, transient: bool) -> Error {
 
 fn of_client(error: &ClientError) -> Error {
     failed(error, error.is_transient())
+}
+
+fn is_silent(next: Duration) -> Error {
+    let reason = format!("its last calls were not answered in time, so none is made. It is probed again in {next:.1?}");
+    failed(&reason, true)
+}
+
+fn request(query: String, texts: Vec<String>) -> v1::ScoreRequest {
+    v1::ScoreRequest { query, texts, raw_scores: true, ..v1::ScoreRequest::default() }
 }
 
 impl Reranker {
@@ -68,7 +79,7 @@ impl Reranker {
                 connected => break connected.map_err(|error| of_client(&error))?,
             }
         };
-        Self::new(model, Place::Service(Box::new(client)))
+        Self::new(model, Place::Service(Box::new(client), CircuitBreaker::default()))
     }
 
     /// Loads a model directory into this process.
@@ -113,10 +124,11 @@ impl Reranker {
             Place::Here(handle) if handle.has_ended() => Err(failed(&"the model has stopped", true)),
             #[cfg(feature = "torch")]
             Place::Here(_) => Ok(()),
-            Place::Service(client) => {
+            Place::Service(client, breaker) => {
                 let info = tokio::time::timeout(CHECK, client.info()).await;
                 let info = info.map_err(|_| failed(&format!("no answer within {CHECK:?}"), true))?;
-                self.check_fingerprint(&info.map_err(|error| of_client(&error))?.fingerprint)
+                self.check_fingerprint(&info.map_err(|error| of_client(&error))?.fingerprint)?;
+                breaker.is_open().map_or(Ok(()), |next| Err(is_silent(next)))
             }
         }
     }
@@ -144,10 +156,14 @@ impl Reranker {
                     let scored = handle.score(question, texts, true, options).await;
                     scored.map(|scored| scored.vectors).map_err(|error| failed(&error, true))
                 }
-                Place::Service(client) => {
-                    let (query, raw_scores) = (question, true);
-                    let request = v1::ScoreRequest { query, texts, raw_scores, ..v1::ScoreRequest::default() };
-                    let reply = client.score_within(request, time).await.map_err(|error| of_client(&error))?;
+                Place::Service(client, breaker) => {
+                    let prober = client.clone();
+                    let probe = async move {
+                        let texts = vec![GOLDEN.to_owned()];
+                        prober.score_within(request(GOLDEN.to_owned(), texts), PROBE_TIME).await
+                    };
+                    let called = breaker.call(count, client.score_within(request(question, texts), time), probe).await;
+                    let reply = called.map_err(is_silent)?.map_err(|error| of_client(&error))?;
                     self.check_fingerprint(&reply.fingerprint)?;
                     Ok(reply.scores)
                 }

@@ -32,6 +32,9 @@ pub use towers::{ModelTower, Towers};
 /// Timeout of a health check of the service.
 const CHECK: Duration = Duration::from_secs(1);
 
+/// The golden question, which towers embed again and again.
+pub(crate) const GOLDEN: &str = "which river is the longest of the world?";
+
 /// Pause before the next attempt to connect to a service that is not up yet.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 

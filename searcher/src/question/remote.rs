@@ -7,7 +7,9 @@ use dyad_proto::client::{ClientConfig, ClientError, Credentials, EncoderClient};
 use dyad_proto::v1;
 use tonic::Code;
 
+use super::GOLDEN;
 use super::embedded::{Embedded, failed, is_cross_encoder};
+use crate::circuit_breaker::{CircuitBreaker, PROBE_TIME};
 use crate::error::{Error, Result};
 
 /// An encoder service and the model that it had when the searcher started.
@@ -15,6 +17,11 @@ use crate::error::{Error, Result};
 pub struct Remote {
     client: EncoderClient,
     model: ModelRecord,
+    breaker: CircuitBreaker,
+}
+
+fn request(questions: Vec<String>) -> v1::EncodeRequest {
+    v1::EncodeRequest { tower: v1::Tower::Question.into(), texts: questions, ..Default::default() }
 }
 
 impl From<ClientError> for Error {
@@ -32,16 +39,17 @@ impl Remote {
         }
         let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
         let model = ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?;
-        Ok(Self { client, model })
+        Ok(Self { client, model, breaker: CircuitBreaker::default() })
     }
 
     pub(super) fn model(&self) -> &ModelRecord {
         &self.model
     }
 
-    /// Asks the service for its model.
+    /// Asks the service for its model. Where it answers that, but no questions, the error is [`Error::TowerSilent`].
     pub(super) async fn check(&self) -> Result<()> {
-        self.check_model(&self.client.info().await?.fingerprint)
+        self.check_model(&self.client.info().await?.fingerprint)?;
+        self.breaker.is_open().map_or(Ok(()), |next| Err(Error::TowerSilent { next }))
     }
 
     fn check_model(&self, fingerprint: &str) -> Result<()> {
@@ -60,8 +68,10 @@ impl Remote {
     pub(super) async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<Embedded> {
         let started = Instant::now();
         let count = questions.len();
-        let request = v1::EncodeRequest { tower: v1::Tower::Question.into(), texts: questions, ..Default::default() };
-        let reply = self.client.encode_within(request, time).await.map_err(|error| match error {
+        let client = self.client.clone();
+        let probe = async move { client.encode_within(request(vec![GOLDEN.to_owned()]), PROBE_TIME).await };
+        let called = self.breaker.call(count, self.client.encode_within(request(questions), time), probe).await;
+        let reply = called.map_err(|next| Error::TowerSilent { next })?.map_err(|error| match error {
             ClientError::Deadline { .. } => Error::TowerLate(time),
             ClientError::Refused { code: Code::ResourceExhausted, retry_after, .. } => {
                 Error::TowerBusy { reason: error.to_string(), retry_after }

@@ -9,15 +9,13 @@ use tokio::sync::watch;
 
 use super::served_index::ServedIndex;
 use crate::error::Error;
-use crate::question::{ModelTower, Towers};
+use crate::question::{GOLDEN, ModelTower, Towers};
 
 /// Between two looks.
 pub(super) const PAUSE: Duration = Duration::from_secs(5);
 /// Longest time for a tower to embed the golden question.
 const GOLDEN_TIME: Duration = Duration::from_secs(5);
-/// The golden question of towers.
-const GOLDEN: &str = "which river is the longest of the world?";
-/// Least cosine of its vector with that of the start.
+/// Least cosine of the golden question's vector with that of the start.
 const LEAST_COSINE: f32 = 0.99;
 
 /// Ready, or why not.
@@ -89,8 +87,9 @@ async fn check_tower(one: &ModelTower) -> std::result::Result<(), String> {
             one.note(Some(&error));
             return Ok(());
         }
+        // The golden question probes it.
+        Ok(()) | Err(Error::TowerSilent { .. }) => {}
         Err(error) => return Err(format!("question tower `{model}`: {error}")),
-        Ok(()) => {}
     }
     // A tower that is busy has not failed.
     let embedded = tower.embed(vec![GOLDEN.to_owned()], GOLDEN_TIME).await;

@@ -34,7 +34,7 @@ struct Guarded {
     keys: std::path::PathBuf,
     served: Served,
     http: Http,
-    _encoder: EncoderService,
+    encoder: EncoderService,
 }
 
 /// Serves `all` as the default index, and `others`.
@@ -58,7 +58,7 @@ async fn guarded() -> Guarded {
     let security = Security::open(&options, &[]).unwrap();
     let served = serve_with(Arc::clone(&engine), security.clone()).await;
     let http = over_secured(engine, HttpConfig::default(), security).await;
-    Guarded { _folder: folder, audit, keys, served, http, _encoder: encoder }
+    Guarded { _folder: folder, audit, keys, served, http, encoder }
 }
 
 impl Guarded {
@@ -244,6 +244,10 @@ async fn anothers_document_is_one_that_does_not_exist_by_every_call() {
     let listed = admin.list_indexes(v1::ListIndexesRequest {}).await.unwrap().indexes;
     assert_eq!(listed.iter().map(|index| (index.name.as_str(), index.documents)).collect::<Vec<_>>(), [("all", 0)]);
     assert_eq!(code(&admin.status(v1::StatusRequest::default()).await.unwrap_err()), Code::PermissionDenied);
+    // Nor is it told where the question tower was.
+    server.encoder.broken.store(true, std::sync::atomic::Ordering::SeqCst);
+    let failed = client.search(request(Mode::Dense, "never asked before", 5)).await.unwrap_err();
+    assert!(failed.to_string().contains("question tower: it returns no vectors"), "{failed}");
 }
 
 #[tokio::test]

@@ -171,6 +171,7 @@ struct Words {
     fingerprint: String,
     metric: v1::Metric,
     broken: Arc<AtomicBool>,
+    hangs: Arc<AtomicBool>,
     drifted: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
     released: watch::Receiver<bool>,
@@ -196,6 +197,9 @@ impl Encoder for Words {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if self.broken.load(Ordering::SeqCst) {
             return Err(Status::internal("the model is out of memory"));
+        }
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
         }
         if request.texts.iter().any(|text| text.contains("crowd")) {
             let mut busy = Status::resource_exhausted("the model is too busy. Try again in 8 ms");
@@ -247,6 +251,8 @@ impl Encoder for Words {
 pub(crate) struct EncoderService {
     pub(crate) url: String,
     pub(crate) broken: Arc<AtomicBool>,
+    /// Whether calls are never answered.
+    pub(crate) hangs: Arc<AtomicBool>,
     /// Whether all vectors are other ones from now on.
     pub(crate) drifted: Arc<AtomicBool>,
     /// Calls so far.
@@ -276,13 +282,15 @@ pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Met
     let listener = service::bind(address).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
-    let (broken, drifted, asked) =
-        (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+    let (broken, hangs, drifted) =
+        (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let asked = Arc::<AtomicUsize>::default();
     let (fingerprint, (released, wait)) = (fingerprint.to_owned(), watch::channel(false));
     let words = Words {
         fingerprint,
         metric,
         broken: Arc::clone(&broken),
+        hangs: Arc::clone(&hangs),
         drifted: Arc::clone(&drifted),
         asked: Arc::clone(&asked),
         released: wait,
@@ -296,7 +304,7 @@ pub(crate) async fn encoder_of(address: &str, fingerprint: &str, metric: v1::Met
         shutdown,
         ServerConfig::default(),
     ));
-    EncoderService { url, broken, drifted, asked, released, stop: std::sync::Mutex::new(Some(stop)) }
+    EncoderService { url, broken, hangs, drifted, asked, released, stop: std::sync::Mutex::new(Some(stop)) }
 }
 
 /// A searcher over a fresh index.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dyad_proto::client::{ClientConfig, ClientError, Credentials, SearcherClient};
 use dyad_proto::service::{self, Health, ServerConfig};
@@ -21,6 +21,7 @@ use crate::fixture::{self, Served, encoder, keys, request, serve};
 struct Shortest {
     broken: Arc<AtomicBool>,
     slow: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
     other: Arc<AtomicBool>,
     pairs: Arc<AtomicUsize>,
 }
@@ -41,6 +42,7 @@ impl Encoder for Shortest {
     async fn score(&self, request: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
         let request = request.into_inner();
         validate::score_request(&request)?;
+        self.asked.fetch_add(1, Ordering::SeqCst);
         if self.broken.load(Ordering::SeqCst) {
             return Err(Status::internal("the model is out of memory"));
         }
@@ -156,6 +158,42 @@ async fn without_scores_the_order_stays_and_the_reply_says_so() {
     degraded(&model.other, Duration::from_secs(10), "fingerprint c0de2, expected c0de").await;
     let again = served.client.search(reranked).await.unwrap();
     assert_eq!((again.reranked, again.degraded), (20, false), "it is asked again");
+}
+
+#[tokio::test]
+async fn no_request_waits_for_a_cross_encoder_that_hangs() {
+    const OPEN: &str = "its last calls were not answered in time, so none is made";
+    let Running { model, served, .. } = &searcher().await;
+    let config = ClientConfig { call_timeout: Duration::from_secs(4), ..ClientConfig::default() };
+    let client = SearcherClient::connect(&served.url, config).await.unwrap();
+    let asked = v1::SearchRequest { rerank_depth: 20, ..request(v1::Mode::Dense, "the old river", 5) };
+    // As many at a time as open the circuit once they are asked again.
+    let ask = async || {
+        let replies = (0..8).map(|_| client.search(asked.clone()));
+        let replies = futures_util::future::join_all(replies).await;
+        replies.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    model.slow.store(true, Ordering::SeqCst);
+    let started = Instant::now();
+    loop {
+        let replies = ask().await;
+        assert!(replies.iter().all(|reply| reply.degraded && reply.reranked == 0 && reply.hits.len() == 5));
+        if replies.iter().all(|reply| reply.degraded_reason.contains(OPEN)) {
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_mins(1), "the circuit never opens");
+    }
+    let (before, started) = (model.asked.load(Ordering::SeqCst), Instant::now());
+    for _ in 0..10 {
+        assert!(ask().await.iter().all(|reply| reply.degraded_reason.contains(OPEN) && reply.hits.len() == 5));
+    }
+    let (calls, seconds) = (model.asked.load(Ordering::SeqCst) - before, started.elapsed().as_secs() as usize);
+    assert!(calls <= seconds + 1, "{calls} calls in {seconds} s");
+    model.slow.store(false, Ordering::SeqCst);
+    while client.search(asked.clone()).await.unwrap().reranked == 0 {
+        assert!(started.elapsed() < Duration::from_mins(1), "the circuit never closes");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]

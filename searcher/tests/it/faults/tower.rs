@@ -1,8 +1,9 @@
-//! A question tower that is killed, slow, or overrun.
+//! A question tower that is killed, slow, hanging, or overrun.
 
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use dyad_proto::v1::Mode;
+use dyad_proto::v1::{self, Mode};
 use tonic::Code;
 
 use super::process::{REQUESTS, Server, Tower, until};
@@ -68,6 +69,10 @@ async fn a_slow_tower_costs_vectors_and_no_deadline_is_missed() {
     let (_index, server) = over(&tower).await;
     let (right, threads) = (server.answers().await, server.number("Threads"));
     let time = Duration::from_secs(2);
+    // One that is too busy is not one that is gone.
+    for answer in server.ask(REQUESTS, Mode::Dense, "crowd", time).await {
+        assert_eq!((answer.code, answer.has_hint), (Code::ResourceExhausted, true), "{answer:?}");
+    }
     for answer in server.ask(REQUESTS, Mode::Dense, "sleep number 4", time).await {
         assert_eq!(answer.code, Code::DeadlineExceeded, "{answer:?}");
     }
@@ -76,10 +81,51 @@ async fn a_slow_tower_costs_vectors_and_no_deadline_is_missed() {
         assert_eq!((answer.code, answer.keys[0].as_str()), (Code::Ok, "doc-04"), "{answer:?}");
         assert!(answer.degraded.contains("no question vector"), "{answer:?}");
     }
-    // One that is too busy is not one that is gone.
-    for answer in server.ask(REQUESTS, Mode::Dense, "crowd", time).await {
-        assert_eq!((answer.code, answer.has_hint), (Code::ResourceExhausted, true), "{answer:?}");
+    server.answers_soon().await;
+    assert_eq!(server.answers().await, right);
+    server.admits_all().await;
+    server.settles(1, threads).await;
+}
+
+/// Questions wait until the circuit breaker opens, then none does.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_question_waits_for_a_tower_that_hangs() {
+    const OPEN: &str = "its last calls were not answered in time, so none is made";
+    let tower = Tower::start("127.0.0.1:0").await;
+    let (_index, mut server) = over(&tower).await;
+    let (right, threads) = (server.answers().await, server.number("Threads"));
+    tower.service.hangs.store(true, Ordering::SeqCst);
+    let time = Duration::from_secs(5);
+    until("the circuit is open", async || {
+        let answers = server.ask(REQUESTS, Mode::Hybrid, "number 12", time).await;
+        for answer in &answers {
+            assert_eq!((answer.code, answer.message.as_str()), (Code::Ok, ""), "{answer:?}");
+            assert_eq!(answer.keys[0], "doc-12");
+            assert!(answer.degraded.contains("no question vector"), "{answer:?}");
+        }
+        answers.iter().any(|answer| answer.degraded.contains(OPEN))
+    })
+    .await;
+    let (asked, started) = (tower.asked(), Instant::now());
+    for _ in 0..10 {
+        for answer in server.ask(REQUESTS, Mode::Hybrid, "number 12", time).await {
+            assert_eq!((answer.code, answer.message.as_str()), (Code::Ok, ""), "{answer:?}");
+            assert!(answer.degraded.contains(OPEN), "{answer:?}");
+        }
     }
+    for answer in server.ask(REQUESTS, Mode::Dense, "number 12", time).await {
+        assert_eq!((answer.code, answer.has_hint), (Code::Unavailable, true), "{answer:?}");
+        assert!(answer.message.contains(OPEN), "{answer:?}");
+    }
+    // One probe a second, for 88 questions.
+    let (calls, seconds) = (tower.asked() - asked, started.elapsed().as_secs() as usize);
+    assert!(calls <= seconds + 1, "{calls} calls in {seconds} s");
+    // It still says which model it has.
+    let status = server.admin.status(v1::StatusRequest::default()).await.unwrap().into_inner();
+    assert!(status.question_tower_error.contains(OPEN), "{}", status.question_tower_error);
+
+    tower.service.hangs.store(false, Ordering::SeqCst);
+    server.answers_soon().await;
     assert_eq!(server.answers().await, right);
     server.admits_all().await;
     server.settles(1, threads).await;
