@@ -28,7 +28,8 @@ pub async fn connect(url: &str, config: &ClientConfig) -> Result<Connection, Cli
         (Some("https"), Some(_)) => {
             let reason =
                 |error: tonic::transport::Error| ClientError::Tls { url: url.to_owned(), reason: chain(&error) };
-            endpoint.tls_config(config.credentials.tls()).map_err(reason)?
+            // The timeout of the connection does not hold for the handshake.
+            endpoint.tls_config(config.credentials.tls().timeout(config.connect_timeout)).map_err(reason)?
         }
         _ => return Err(invalid("scheme or host is missing".to_owned())),
     };

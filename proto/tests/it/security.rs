@@ -94,6 +94,18 @@ async fn tls_is_spoken_with_those_who_trust_the_ca_and_with_no_one_in_the_clear(
 }
 
 #[tokio::test]
+async fn a_server_that_never_answers_the_handshake_is_given_up() {
+    let folder = TempDir::new().unwrap();
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let credentials = Credentials::open(&trust(&Ca::new("ours").file(&folder, "ca"))).unwrap();
+    let connect_timeout = Duration::from_millis(200);
+    let config = ClientConfig { connect_timeout, attempts: 1, credentials, ..ClientConfig::default() };
+    let url = format!("https://{}", silent.local_addr().unwrap());
+    let connected = tokio::time::timeout(SOON, EncoderClient::connect(&url, config)).await.unwrap();
+    assert!(matches!(connected, Err(ClientError::Unreachable { .. })), "{:?}", connected.err());
+}
+
+#[tokio::test]
 async fn a_client_certificate_must_be_of_the_ca_and_valid() {
     let folder = TempDir::new().unwrap();
     let (ca, other) = (Ca::new("ours"), Ca::new("other"));
