@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dyad_index::ModelRecord;
+use dyad_proto::access::Caller;
 use dyad_proto::pushback::RETRY_PUSHBACK;
-use tonic::Status;
 use tonic::metadata::MetadataValue;
+use tonic::{Code, Status};
 
 use crate::memory::DoesNotFit;
 
@@ -137,6 +138,9 @@ pub enum Error {
         /// Until the next probe.
         next: Duration,
     },
+    /// The index cannot be read, for a caller who is not told more.
+    #[error("the index cannot be read")]
+    Unreadable(Code),
     /// There is no question tower, and a question without a vector.
     #[error(
         "there is no question tower of the index's model, so no text is embedded. Send `vector`, ask in MODE_BM25, or start the searcher with \
@@ -282,6 +286,26 @@ fn busy(text: String, retry_after: Option<Duration>) -> Status {
     with_hint(Status::resource_exhausted(text), retry_after)
 }
 
+impl Error {
+    /// The error as a caller is told of it: to one who sees some documents only, addresses and paths of the server are no concern. They are
+    /// in the log.
+    pub(crate) fn told_to(self, caller: &Caller) -> Self {
+        if caller.filter().is_some() { self.without_places() } else { self }
+    }
+
+    fn without_places(self) -> Self {
+        match self {
+            Self::Tower { transient, .. } => Self::Tower { reason: "it returns no vectors".to_owned(), transient },
+            Self::TowerBusy { retry_after, .. } => Self::TowerBusy { reason: "it is too busy".to_owned(), retry_after },
+            Self::Index(error) => {
+                tracing::error!(%error, "a request failed");
+                Self::Unreadable(index_status(&error, String::new()).code())
+            }
+            other => other,
+        }
+    }
+}
+
 /// Tells the client when another try may succeed.
 fn with_hint(mut status: Status, retry_after: Option<Duration>) -> Status {
     if let Some(millis) = retry_after.and_then(|time| i64::try_from(time.as_millis()).ok()) {
@@ -315,6 +339,7 @@ impl From<Error> for Status {
             | Error::Internal
             | Error::Threads(_) => Self::internal(text),
             Error::TowerSilent { next } => with_hint(Self::unavailable(text), Some(next)),
+            Error::Unreadable(code) => Self::new(code, text),
             // Another try would be as large.
             Error::LargeReply { .. } => Self::out_of_range(text),
             Error::TowerBusy { retry_after, .. } => busy(text, retry_after),
@@ -347,5 +372,22 @@ mod tests {
         assert_eq!(code(io::ErrorKind::NotFound.into()), Code::FailedPrecondition);
         assert_eq!(code(io::Error::other("the disk")), Code::Unavailable);
         assert_eq!(code(io::ErrorKind::UnexpectedEof.into()), Code::DataLoss);
+    }
+
+    #[test]
+    fn a_caller_who_sees_some_documents_is_told_no_path_and_no_address_and_the_same_code() {
+        let errors: [fn() -> Error; 4] = [
+            || Error::Index(dyad_index::Error::NoIndex { path: "/secret".into() }),
+            || Error::Tower { reason: "no server answers at `http://secret`".into(), transient: true },
+            || Error::TowerBusy { reason: "`http://secret` refused".into(), retry_after: Some(Duration::from_secs(1)) },
+            || Error::Deadline(Duration::from_secs(1)),
+        ];
+        for error in errors {
+            let (told, untold) = (Status::from(error()), Status::from(error().without_places()));
+            assert_eq!(told.message(), error().to_string());
+            assert_eq!(untold.code(), told.code());
+            assert_eq!(untold.metadata().get(RETRY_PUSHBACK), told.metadata().get(RETRY_PUSHBACK));
+            assert!(!untold.message().contains("secret"), "{untold:?}");
+        }
     }
 }

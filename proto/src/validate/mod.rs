@@ -13,7 +13,7 @@ mod index;
 mod search;
 mod violations;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use self::search::{fields, search_fields};
 use self::violations::Check;
@@ -63,10 +63,12 @@ pub fn get_documents_request(request: &v1::GetDocumentsRequest) -> Result<(), Vi
     let mut check = Check::default();
     check.count("keys", request.keys.len(), limits::MAX_KEYS);
     // A key that is repeated a thousand times would return its document a thousand times.
-    let mut seen = HashSet::new();
+    let mut seen = HashMap::new();
     for (i, key) in request.keys.iter().enumerate().take(limits::MAX_KEYS) {
-        if !seen.insert(key) {
-            check.fail(format!("keys[{i}]"), format!("expected each key once, got `{key}` again"));
+        check.key(&format!("keys[{i}]"), key);
+        let first = *seen.entry(key).or_insert(i);
+        if first < i {
+            check.fail(format!("keys[{i}]"), format!("expected each key once, got that of `keys[{first}]` again"));
         }
     }
     fields(&mut check, "", &request.fields);
@@ -150,7 +152,10 @@ mod tests {
         };
         assert!(get_documents_request(&keys(&["a", "b"])).is_ok());
         let error = get_documents_request(&keys(&["a", "b", "a"])).unwrap_err().to_string();
-        assert_eq!(error, "invalid request: `keys[2]`: expected each key once, got `a` again");
+        assert_eq!(error, "invalid request: `keys[2]`: expected each key once, got that of `keys[0]` again");
+        let long = "x".repeat(limits::MAX_KEY_BYTES + 1);
+        let error = get_documents_request(&keys(&[&long])).unwrap_err().to_string();
+        assert!(error.contains("`keys[0]`: ") && error.len() < 200, "{error}");
     }
 
     #[test]

@@ -64,12 +64,22 @@ fn part(object: Map<String, Value>, at: &str, paths: &[String]) -> Map<String, V
             return Some((name, value));
         }
         let inside = format!("{path}.");
-        let Value::Object(value) = value else { return None };
         let leads = paths.iter().any(|wanted| wanted.starts_with(&inside));
-        let value = if leads { part(value, &inside, paths) } else { Map::new() };
-        (!value.is_empty()).then_some((name, Value::Object(value)))
+        Some((name, part_within(value, &inside, paths).filter(|_| leads)?))
     };
     object.into_iter().filter_map(wanted).collect()
+}
+
+/// The same of a value; of an array those of its objects, as a filter by such a path matches each of them.
+fn part_within(value: Value, at: &str, paths: &[String]) -> Option<Value> {
+    match value {
+        Value::Object(value) => Some(part(value, at, paths)).filter(|part| !part.is_empty()).map(Value::Object),
+        Value::Array(all) => {
+            let parts: Vec<Value> = all.into_iter().filter_map(|value| part_within(value, at, paths)).collect();
+            Some(parts).filter(|parts| !parts.is_empty()).map(Value::Array)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +108,20 @@ mod tests {
         assert_eq!(metadata(&["author.name", "a.b"]), json!({"a.b": [1], "author": {"name": "a"}}));
         assert_eq!(metadata(&["author.born"]), json!({"author": {"born": {"place": "x", "year": 1815}}}));
         assert_eq!(of(&["auth", "author.nam", "lang.x", "none"]), ["k", "", "", ""]);
+    }
+
+    #[test]
+    fn of_arrays_what_is_named_in_their_objects_is_kept() {
+        let json =
+            r#"{"authors":[{"name":"a","born":1},7,{"born":2},[{"name":"b","of":[{"x":1,"y":2}]}]],"years":[1,2]}"#;
+        let of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let document = StoredDocument { metadata_json: json.into(), ..Default::default() };
+            serde_json::from_str::<Value>(&StoredFields::named(&names).of(document).metadata_json).unwrap_or_default()
+        };
+        assert_eq!(of(&["authors.name"]), json!({"authors": [{"name": "a"}, [{"name": "b"}]]}));
+        assert_eq!(of(&["authors.of.y", "years"]), json!({"authors": [[{"of": [{"y": 2}]}]], "years": [1, 2]}));
+        assert_eq!(of(&["authors.none", "years.x"]), Value::Null);
     }
 
     #[test]

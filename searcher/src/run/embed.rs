@@ -44,9 +44,7 @@ impl Engine {
             _ => Ok(Embedded::default()),
         };
         let embedded = match embedded {
-            Err(error) if asked().any(|item| item.plan.mode == Mode::Dense) => {
-                return Err(if batch.scope.is_some() { without_addresses(error) } else { error });
-            }
+            Err(error) if asked().any(|item| item.plan.mode == Mode::Dense) => return Err(error),
             embedded => embedded,
         };
         let (dim, mut numbers) = (batch.snapshot.manifest().model.dim, 0..);
@@ -74,15 +72,6 @@ impl Engine {
         };
         let vectors = all().map(vector).collect();
         batch.vectors.set(vectors).map_err(|_| Error::Internal)
-    }
-}
-
-/// What a caller may know of a failed tower who sees some documents only: errors may name machines, and are in the log.
-fn without_addresses(error: Error) -> Error {
-    match error {
-        Error::Tower { transient, .. } => Error::Tower { reason: "it returns no vectors".to_owned(), transient },
-        Error::TowerBusy { retry_after, .. } => Error::TowerBusy { reason: "it is too busy".to_owned(), retry_after },
-        error => error,
     }
 }
 

@@ -289,7 +289,9 @@ impl Engine {
         allowed: Arc<Vec<Allowed>>,
         jobs: &Jobs<'_>,
     ) -> impl Future<Output = Result<Option<Answers>>> {
-        if jobs.class != Class::Bulk && batch.only_dense().is_some() {
+        // A grouped search reads documents for its answer, and others would wait for them.
+        let is_grouped = batch.items.iter().any(|item| item.plan.group_by.is_some());
+        if jobs.class != Class::Bulk && !is_grouped && batch.only_dense().is_some() {
             let (batch, budget) = (Arc::clone(batch), self.memory.budget());
             let is_single_shard = jobs.class == Class::SingleShard;
             let gather = if is_single_shard { &self.gather_single_shard } else { &self.gather };
@@ -319,14 +321,14 @@ impl Engine {
         }
     }
 
-    /// Why a document is, or is not, among the hits of a search; and the generation that says so.
+    /// Why a document is, or is not, among the hits of a search; and the generation that says so. The budget is the reply memory that it takes.
     pub async fn explain(
         &self,
         search: v1::SearchRequest,
         key: String,
         caller: &Caller,
         time: Option<Duration>,
-    ) -> Result<(Explanation, u64)> {
+    ) -> Result<(Explanation, u64, ReplyBudget)> {
         let (started, time) = (Instant::now(), self.time(time));
         let at = |_| "search.".to_owned();
         let index = Arc::clone(self.indexes.find(&search.index, caller, || at(0))?);
@@ -338,7 +340,14 @@ impl Engine {
         let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
         let batch = Batch::new(of, items, 1, cancel, started);
         self.embed(&batch).await?;
-        Ok((jobs.start(move || explain(&batch, &key)).await?, generation))
+        let budget = self.memory.budget();
+        let explained = jobs.start(move || {
+            let explained = explain(&batch, &key)?;
+            budget.take_bytes(explained.bm25_json.len())?;
+            Ok((explained, budget))
+        });
+        let (explained, budget) = explained.await?;
+        Ok((explained, generation, budget))
     }
 }
 

@@ -77,8 +77,10 @@ fn bounded_bm25(batch: &Batch, query: &str, mut hits: Vec<Hit>) -> Result<Vec<Hi
     for of_shard in hits.chunk_by_mut(|a, b| a.shard == b.shard) {
         cancel.check()?;
         let mut scored: Vec<Scored> = of_shard.iter().map(|hit| Scored { node: hit.node, score: 0.0 }).collect();
-        if let Some(shard) = of_shard.first().and_then(|hit| snapshot.shards().get(hit.shard)) {
-            weighed.score(&shard.text, &mut scored)?;
+        if let Some(shard) = of_shard.first().and_then(|hit| snapshot.shards().get(hit.shard))
+            && !weighed.score(&shard.text, &mut scored, cancel)?
+        {
+            return Err(cancel.deadline_error());
         }
         for (hit, scored) in of_shard.iter_mut().zip(scored) {
             // A question of stop words alone has no terms, and no bound.

@@ -150,14 +150,14 @@ impl Engine {
         Ok(self.process.check(&index.name, IndexMemory::of_files(&index.path, wanted), others)?)
     }
 
-    /// Serves the generation that `open` opens. One at a time of an index; a caller that leaves interrupts nothing, so that the pointer
+    /// Serves the generation that `open` opens. One at a time of all indexes, whose memory is counted together; a caller that leaves interrupts nothing, so that the pointer
     /// on disk and the served generation always agree.
     async fn switch(
         self: &Arc<Self>,
         index: &Arc<ServedIndex>,
         open: impl FnOnce(&Self, &ServedIndex) -> Result<Snapshot> + Send + 'static,
     ) -> Result<(u64, u64)> {
-        let turn = Arc::clone(&index.switching).lock_owned().await;
+        let turn = Arc::clone(&self.indexes.switching).lock_owned().await;
         let (engine, name) = (Arc::clone(self), Arc::clone(&index.name));
         let index = Arc::clone(index);
         let work = tokio::task::spawn_blocking(move || {

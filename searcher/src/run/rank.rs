@@ -38,6 +38,16 @@ impl Batch {
     }
 }
 
+/// About what a hit without its document takes, next to its key, in the answer and in the reply.
+const HIT_BYTES: usize = 128;
+
+fn bytes_of_hits(answer: &Answer) -> usize {
+    let lists = answer.compared.iter().flat_map(|all| [&all.dense, &all.bm25, &all.hybrid]);
+    let hits = answer.hits.iter().chain(lists.flatten());
+    let with_groups = hits.flat_map(|hit| std::iter::once(hit).chain(hit.group.iter().flat_map(|group| &group.hits)));
+    with_groups.map(|hit| HIT_BYTES + hit.key.len()).sum()
+}
+
 /// One question's answer without documents. Keys are looked up for its hits alone.
 fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults) -> Result<Answer> {
     let (Batch { snapshot, started, .. }, plan) = (batch, &item.plan);
@@ -45,6 +55,12 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     let grouped = plan.group_by.as_ref().map(|by| batch.grouped(item, by, vector, found)).transpose()?;
     let filtered = found.filter.get();
     let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
+    let deeper = grouped.as_ref().filter(|grouped| grouped.deeper.is_some()).map(|grouped| grouped.depth);
+    let deeper_note = deeper.map(|depth| {
+        format!(
+            "{depth} hits of each ranking were read for these groups; a page that needs fewer may rank them otherwise"
+        )
+    });
     let none = Default::default();
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
 
@@ -92,12 +108,19 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
         index: Arc::clone(&batch.index.name),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
-        ef: if vector.values.is_some() { plan.ef() } else { 0 },
+        ef: match (&vector.values, deeper) {
+            (None, _) => 0,
+            (Some(_), None) => plan.ef(),
+            (Some(_), Some(depth)) => plan.with_depth(depth).ef(),
+        },
         recall_note: plan.recall_note.clone().filter(|_| by_graph),
         distance_computations: dense.0.cost.total(),
         query_tokens: vector.tokens,
         query_truncated: vector.truncated,
-        notes: notes.into_iter().flatten().chain(grouped.as_ref().and_then(|grouped| grouped.note.clone())).collect(),
+        notes: (notes.into_iter().flatten())
+            .chain(grouped.as_ref().and_then(|grouped| grouped.note.clone()))
+            .chain(deeper_note.filter(|_| plan.mode == Mode::Hybrid))
+            .collect(),
         coverage: batch.coverage()?,
         filter,
         reranked: None,
@@ -112,10 +135,11 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     })
 }
 
-/// Reads what is wanted of the hits' documents, and of the other hits' in their groups; an error where the time or the reply's budget
+/// Counts the hits, and reads what is wanted of their documents, and of the other hits' in their groups; an error where the time or the reply's budget
 /// does not suffice.
 fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBudget) -> Result<()> {
     let (Batch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
+    budget.take_bytes(bytes_of_hits(answer))?;
     if !plan.wants_documents() {
         return Ok(());
     }

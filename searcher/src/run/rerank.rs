@@ -44,12 +44,14 @@ impl Engine {
     ) -> Result<Answers> {
         let reranker = self.reranker.as_ref().ok_or(Error::NoReranker)?;
         let wanted = batch.items.iter().zip(&answers).enumerate().filter(|(_, (item, _))| item.plan.rerank_depth > 0);
+        // Of all questions together, so that the answers of a batch are in time too.
+        let until = Instant::now() + batch.cancel.left().mul_f64(TIME_SHARE);
         let scored = wanted.map(|(number, (item, answer))| {
             let best: Vec<(usize, u32)> =
                 answer.hits.iter().take(item.plan.rerank_depth).map(|hit| (hit.shard, hit.node)).collect();
             async move {
                 let started = Instant::now();
-                let scores = self.scores(reranker, batch, (&item.query, best), jobs).await;
+                let scores = self.scores((reranker, until), batch, (&item.query, best), jobs).await;
                 (number, scores, micros(started))
             }
         });
@@ -76,16 +78,21 @@ impl Engine {
         Ok((answers, budget))
     }
 
-    /// The scores of documents for a question.
+    /// The scores of documents for a question, until a time.
     async fn scores(
         &self,
-        reranker: &Reranker,
+        (reranker, until): (&Reranker, Instant),
         batch: &Arc<Batch>,
         (query, best): (&str, Vec<(usize, u32)>),
         jobs: &Jobs<'_>,
     ) -> Result<Vec<f32>> {
         if best.is_empty() {
             return Ok(Vec::new());
+        }
+        let left = || until.saturating_duration_since(Instant::now());
+        if left().is_zero() {
+            let reason = "the questions before took its time".to_owned();
+            return Err(Error::Reranker { reason, transient: true });
         }
         // The texts take of the memory of replies until they are scored.
         let (of, budget) = (Arc::clone(batch), self.memory.budget());
@@ -99,7 +106,7 @@ impl Engine {
             Ok((texts.collect::<Result<Vec<String>>>()?, budget))
         });
         let (texts, _budget) = read.await?;
-        reranker.score(query.to_owned(), texts, batch.cancel.left().mul_f64(TIME_SHARE)).await
+        reranker.score(query.to_owned(), texts, left()).await
     }
 }
 

@@ -42,8 +42,6 @@ pub struct ServedIndex {
     pub(super) name: Arc<str>,
     pub(super) path: PathBuf,
     pub(super) served: ArcSwap<Snapshot>,
-    /// Held while a generation is opened and swapped in, so that the one that was requested last is served.
-    pub(super) switching: Arc<Mutex<()>>,
 }
 
 impl ServedIndex {
@@ -55,12 +53,7 @@ impl ServedIndex {
             None => Snapshot::open(path)?,
         };
         towers.check(&snapshot.manifest().model, None)?;
-        Ok(Self {
-            name: index.name.as_str().into(),
-            path: path.clone(),
-            served: ArcSwap::from_pointee(snapshot),
-            switching: Arc::new(Mutex::new(())),
-        })
+        Ok(Self { name: index.name.as_str().into(), path: path.clone(), served: ArcSwap::from_pointee(snapshot) })
     }
 
     /// The name.
@@ -97,6 +90,9 @@ fn check_memory(paths: &[IndexPath], generation: Option<u64>, process: &ProcessM
 pub(super) struct Indexes {
     all: Vec<Arc<ServedIndex>>,
     default: Option<Arc<ServedIndex>>,
+    /// Held while a generation is opened and swapped in, so that the one that was requested last is served, and memory that two indexes
+    /// need is not promised to both.
+    pub(super) switching: Arc<Mutex<()>>,
 }
 
 impl Indexes {
@@ -138,7 +134,7 @@ impl Indexes {
         let all = opened.into_iter().collect::<Result<Vec<_>>>()?;
         let default = paths.iter().position(|index| index.is_default).or((count == 1).then_some(0));
         let default = default.and_then(|at| all.get(at).cloned());
-        Ok(Self { all, default })
+        Ok(Self { all, default, switching: Arc::default() })
     }
 
     /// Ascending by name.

@@ -71,7 +71,7 @@ pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
 pub(super) fn indexes(engine: &Engine, caller: &Caller) -> v1::ListIndexesResponse {
     let named = engine.indexes().filter(|index| caller.allows_index(index.name()));
     let info = |index| {
-        let info = index_info(engine, index);
+        let info = index_info(engine, index, caller);
         // How many documents there are for others is theirs.
         let documents = if caller.filter().is_some() { 0 } else { info.documents };
         v1::IndexInfo { documents, ..info }
@@ -80,11 +80,15 @@ pub(super) fn indexes(engine: &Engine, caller: &Caller) -> v1::ListIndexesRespon
 }
 
 /// What is known of an index without asking its tower.
-fn index_info(engine: &Engine, index: &ServedIndex) -> v1::IndexInfo {
+fn index_info(engine: &Engine, index: &ServedIndex, caller: &Caller) -> v1::IndexInfo {
     let snapshot = index.snapshot();
     let (record, covered) = (&snapshot.manifest().model, snapshot.coverage());
     let tower = engine.towers().of(record);
-    let damage = snapshot.damage().map(|error| error.to_string());
+    // The error names files.
+    let damage = snapshot.damage().map(|error| match caller.filter() {
+        Some(_) => "a shard is damaged".to_owned(),
+        None => error.to_string(),
+    });
     let failed =
         tower.filter(|one| one.is_down()).map(|_| "the question tower has failed for the last question".to_owned());
     v1::IndexInfo {

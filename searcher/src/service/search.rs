@@ -11,8 +11,10 @@ use dyad_proto::status::status_name;
 use dyad_proto::v1::searcher_server::Searcher;
 use dyad_proto::{v1, validate};
 use futures_util::{Stream, StreamExt as _, stream};
+use tokio::task::JoinHandle;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status, Streaming};
+use tracing::Instrument as _;
 
 use super::convert;
 use crate::metrics::CountedCall;
@@ -47,6 +49,15 @@ fn reply<T>(message: T, budget: ReplyBudget) -> Response<T> {
     response
 }
 
+/// A task that ends when it is dropped.
+struct Task<T>(JoinHandle<T>);
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// A status that names the request of a stream that it is about.
 fn of_request(id: u64, status: &Status) -> Status {
     Status::with_metadata(
@@ -62,7 +73,8 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::search_request(&request)?;
-        let (answer, budget) = self.engine.search(request, &caller, time, Admission::Refused).await?;
+        let answered = self.engine.search(request, &caller, time, Admission::Refused).await;
+        let (answer, budget) = answered.map_err(|error| error.told_to(&caller))?;
         Ok(reply(convert::answer(answer), budget))
     }
 
@@ -73,7 +85,8 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::search_batch_request(&request)?;
-        let (answers, budget) = self.engine.search_batch(request.requests, &caller, time).await?;
+        let answered = self.engine.search_batch(request.requests, &caller, time).await;
+        let (answers, budget) = answered.map_err(|error| error.told_to(&caller))?;
         let responses = answers.into_iter().map(convert::answer).collect();
         Ok(reply(v1::SearchBatchResponse { responses }, budget))
     }
@@ -92,7 +105,7 @@ impl Searcher for SearchService {
         let mut turns = Turns::default();
         let replies = request.into_inner().map(move |request| {
             let (engine, caller, (turn, end)) = (Arc::clone(&engine), caller.clone(), turns.add());
-            async move {
+            let answered = async move {
                 let counted = CountedCall::new(engine.metrics(), "Searcher.SearchStream");
                 let answered = async {
                     let request = request?;
@@ -103,14 +116,20 @@ impl Searcher for SearchService {
                         let left =
                             deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
                         let search = engine.search(request, &caller, Some(left), Admission::Queued(turn));
-                        Ok::<_, Status>(Box::pin(search).await?)
+                        Ok::<_, Status>(Box::pin(search).await.map_err(|error| error.told_to(&caller))?)
                     };
                     let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
                     Ok::<_, Status>((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, budget))
                 };
                 let answered = answered.await;
                 counted.end(status_name(answered.as_ref().map_or_else(Status::code, |_| Code::Ok)));
-                (answered, end)
+                answered
+            };
+            // The transport polls the replies only while its client reads: without a task of its own a request would keep its place meanwhile.
+            let mut task = Task(tokio::spawn(answered.in_current_span()));
+            async move {
+                let answered = (&mut task.0).await;
+                (answered.unwrap_or_else(|_| Err(crate::Error::Internal.into())), end)
             }
         });
         // When the next reply is polled, the transport has taken the one before: its budget is released, and the next one's turn comes.
@@ -133,7 +152,8 @@ impl Searcher for SearchService {
         let request = request.into_inner();
         validate::get_documents_request(&request)?;
         let wanted = (request.keys, StoredFields::named(&request.fields));
-        let (documents, missing, budget) = self.engine.documents(&request.index, wanted, &caller, time).await?;
+        let read = self.engine.documents(&request.index, wanted, &caller, time).await;
+        let (documents, missing, budget) = read.map_err(|error| error.told_to(&caller))?;
         let documents = documents.into_iter().map(convert::document).collect();
         Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
     }
@@ -145,7 +165,8 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::sample_documents_request(&request)?;
-        let (sample, budget) = self.engine.sample(request, &caller, time).await?;
+        let sampled = self.engine.sample(request, &caller, time).await;
+        let (sample, budget) = sampled.map_err(|error| error.told_to(&caller))?;
         Ok(reply(convert::sample(sample), budget))
     }
 
@@ -153,8 +174,8 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::explain_request(&request)?;
-        let (explanation, generation) =
-            self.engine.explain(request.search.unwrap_or_default(), request.key, &caller, time).await?;
-        Ok(Response::new(convert::explanation(explanation, generation)))
+        let explained = self.engine.explain(request.search.unwrap_or_default(), request.key, &caller, time).await;
+        let (explanation, generation, budget) = explained.map_err(|error| error.told_to(&caller))?;
+        Ok(reply(convert::explanation(explanation, generation), budget))
     }
 }

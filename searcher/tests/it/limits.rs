@@ -127,6 +127,34 @@ async fn large_replies_of_streams_do_not_wait_for_each_other() {
     tokio::time::timeout(Duration::from_mins(1), all).await.unwrap();
 }
 
+/// Its first reply is larger than the connection's window; the requests after it are searched meanwhile.
+#[tokio::test]
+async fn a_stream_that_is_not_read_keeps_no_place() {
+    let config = EngineConfig { max_requests: 16, ..EngineConfig::default() };
+    let server = searcher_over(large_index(), config).await;
+    let mut streams = Vec::new();
+    for waiting in [2, 1] {
+        let waits = (0..waiting).map(|i| request(Mode::Dense, &format!("wait number {i} of {waiting}"), 1));
+        let requests: Vec<_> = std::iter::once(request(Mode::Bm25, "number", 10)).chain(waits).collect();
+        streams.push((waiting, raw(&server).await.search_stream(tokio_stream::iter(requests)).await.unwrap()));
+    }
+    // Three of four places for streams and batches are taken by requests that wait for the tower, and a batch takes two.
+    while server.encoder.asked.load(Ordering::SeqCst) < 3 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Time for the first replies to fill the windows: with less the test shows less.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.encoder.released.send_replace(true);
+    let (requests, mut client) = (vec![request(Mode::Bm25, "river", 1); 4], raw(&server).await);
+    let batch = client.search_batch(v1::SearchBatchRequest { requests });
+    let answered = tokio::time::timeout(Duration::from_mins(1), batch).await.expect("the places are kept");
+    assert_eq!(answered.unwrap().into_inner().responses.len(), 4);
+    for (waiting, stream) in streams {
+        let hits = stream.into_inner().map(|reply| reply.unwrap().response.unwrap().hits.len());
+        assert_eq!(hits.collect::<Vec<_>>().await, [vec![10], vec![1; waiting]].concat());
+    }
+}
+
 #[tokio::test]
 async fn a_key_is_asked_for_once() {
     let server = searcher().await;
@@ -134,7 +162,7 @@ async fn a_key_is_asked_for_once() {
     let status =
         raw(&server).await.get_documents(v1::GetDocumentsRequest { keys, ..Default::default() }).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
-    assert!(status.message().contains("`keys[1]`: expected each key once, got `doc-01` again"), "{status}");
+    assert!(status.message().contains("`keys[1]`: expected each key once, got that of `keys[0]` again"), "{status}");
 }
 
 /// A batch larger than all places runs while single requests are answered.

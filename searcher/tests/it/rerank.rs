@@ -160,6 +160,22 @@ async fn without_scores_the_order_stays_and_the_reply_says_so() {
     assert_eq!((again.reranked, again.degraded), (20, false), "it is asked again");
 }
 
+/// Each four of them had most of what the four before had left, and the last ones nothing.
+#[tokio::test]
+async fn a_batch_whose_reranking_is_late_is_answered_in_time() {
+    let Running { model, served, .. } = &searcher().await;
+    let asked = v1::SearchRequest { rerank_depth: 5, ..request(v1::Mode::Dense, "the old river", 5) };
+    model.slow.store(true, Ordering::SeqCst);
+    let config = ClientConfig { call_timeout: Duration::from_secs(5), ..ClientConfig::default() };
+    let client = SearcherClient::connect(&served.url, config).await.unwrap();
+    let replies = client.search_batch(v1::SearchBatchRequest { requests: vec![asked; 40] }).await.unwrap().responses;
+    assert_eq!(replies.len(), 40);
+    for reply in replies {
+        assert!(reply.degraded && reply.degraded_reason.contains("not reranked"), "{}", reply.degraded_reason);
+        assert_eq!((reply.hits.len(), reply.reranked), (5, 0));
+    }
+}
+
 #[tokio::test]
 async fn no_request_waits_for_a_cross_encoder_that_hangs() {
     const OPEN: &str = "its last calls were not answered in time, so none is made";

@@ -23,6 +23,8 @@ use crate::search::{Completeness, Hits, NodeSet, Scored, TopK};
 /// Postings that are scored without a check for cancellation: some milliseconds. tantivy's own scorer, which never checks,
 /// is up to a third faster on a question of few words, since it moves to a block without decoding it.
 const QUICK_POSTINGS: u64 = 1 << 19;
+/// And most postings times terms: of thousands of terms it sorts all after each document.
+const QUICK_STEPS: u64 = 1 << 24;
 
 /// A question as terms.
 #[derive(Debug)]
@@ -165,7 +167,10 @@ impl Weighed<'_> {
         if cancel.is_cancelled() {
             return Ok(Hits::cancelled());
         }
-        let quick = self.postings <= self.quick || self.postings(shard)? <= self.quick;
+        let is_quick = |postings: u64| {
+            postings <= self.quick && postings.saturating_mul(self.question.terms.len() as u64) <= QUICK_STEPS
+        };
+        let quick = is_quick(self.postings) || is_quick(self.postings(shard)?);
         let whole = if quick {
             if let Some(segment) = shard.searcher.segment_readers().first() {
                 let result = self.by_tantivy(shard)?.for_each_pruning(f32::MIN, segment, &mut take);
@@ -180,7 +185,9 @@ impl Weighed<'_> {
         // The sum of two does not depend on their order.
         if quick && self.question.terms.len() > 2 {
             hits.sort_unstable_by_key(|hit| hit.node);
-            self.score(shard, &mut hits)?;
+            if !self.score(shard, &mut hits, cancel)? {
+                return Ok(Hits::cancelled());
+            }
         }
         let completeness = if whole { Completeness::Complete } else { Completeness::Cancelled };
         let mut hits = Hits { hits, completeness, ..Hits::default() };
@@ -193,9 +200,10 @@ impl Weighed<'_> {
         self.inverse_frequencies().map(|(_, idf)| idf * (K1 + 1.0)).sum()
     }
 
-    /// Sets the scores of documents, ascending by node, to those that [`Self::best`] gives them; 0 where no term matches.
-    pub fn score(&self, shard: &TextShard, hits: &mut [Scored]) -> Result<()> {
-        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(()) };
+    /// Sets the scores of documents, ascending by node, to those that [`Self::best`] gives them; 0 where no term matches. Returns whether it
+    /// was not cancelled: `cancel` is polled between terms.
+    pub fn score(&self, shard: &TextShard, hits: &mut [Scored], cancel: &dyn Cancel) -> Result<bool> {
+        let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(true) };
         let (field, failed) = (shard.fields.body, text_error(shard.path()));
         let index = segment.inverted_index(field).map_err(&failed)?;
         let norms = segment.get_fieldnorms_reader(field).map_err(&failed)?;
@@ -203,6 +211,9 @@ impl Weighed<'_> {
             hit.score = 0.0;
         }
         for (term, weight) in self.question.terms.iter().zip(&self.weights) {
+            if cancel.is_cancelled() {
+                return Ok(false);
+            }
             let Some(info) = index.get_term_info(term)? else { continue };
             let mut postings = index.read_postings_from_terminfo(&info, IndexRecordOption::WithFreqs)?;
             for hit in &mut *hits {
@@ -214,7 +225,7 @@ impl Weighed<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// BM25 sum of one document, if any term matches, and its explanation as JSON.

@@ -169,6 +169,14 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
             assert_eq!(run(patience), (true, patience + 1));
         }
     }
+    // The quick way does so for each term when it adds up the scores.
+    question.quick = u64::MAX;
+    for patience in 0..9 {
+        let asked = AtomicUsize::new(0);
+        let stop = || asked.fetch_add(1, Ordering::Relaxed) == patience;
+        let found = question.best(shard, 1, &|node| keys[node as usize].as_str(), None, &stop).unwrap();
+        assert!(found.is_cancelled(), "{patience}");
+    }
     let stop = || true;
     assert!(!question.each(shard, |_, _| (), &stop).unwrap());
     assert!(Question::new("w0 w1").weigh(&statistics, &stop).unwrap().is_none());
