@@ -40,7 +40,8 @@ pub struct ServedMiner<'a> {
 impl<'a> ServedMiner<'a> {
     /// Connects to `http://HOST:PORT` or `https://HOST:PORT`.
     pub fn connect(encoder: &'a Model, budget: Budget, url: &str, credentials: Credentials) -> Result<Self, DataError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
+        // With a thread of its own, which answers the server's pings while this one embeds: a connection without is closed after 50 s.
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| DataError::Source(error.into()))?;
         let config = ClientConfig { credentials, ..ClientConfig::default() };
         let client = runtime.block_on(SearcherClient::connect(url, config))?;

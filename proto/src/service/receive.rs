@@ -133,6 +133,11 @@ impl Received {
         Ok(())
     }
 
+    /// Whether the server is about to end.
+    fn has_drained(&mut self, cx: &mut Context<'_>) -> bool {
+        self.draining.as_mut().is_some_and(|draining| draining.as_mut().poll(cx).is_ready())
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         loop {
             if let Some(message) = self.whole()? {
@@ -141,6 +146,10 @@ impl Received {
             if self.messages > 0 && self.method.streams {
                 // The previous message is with its reader, which bounds how many it holds.
                 *self.held.lock().unwrap_or_else(PoisonError::into_inner) = HeldBytes::default();
+                // A stream that always has another request would never end otherwise.
+                if self.gathered.is_empty() && self.has_drained(cx) {
+                    return Poll::Ready(None);
+                }
             }
             match Pin::new(&mut self.inner).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
@@ -161,10 +170,7 @@ impl Received {
                 }
                 Poll::Pending => {
                     // Requests received are still answered; the wait for more ends.
-                    if self.gathered.is_empty()
-                        && let Some(draining) = &mut self.draining
-                        && draining.as_mut().poll(cx).is_ready()
-                    {
+                    if self.gathered.is_empty() && self.has_drained(cx) {
                         return Poll::Ready(None);
                     }
                     // There is no time limit between the messages of a stream.

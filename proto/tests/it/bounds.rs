@@ -275,6 +275,26 @@ async fn a_drain_ends_watches_and_idle_streams_after_a_pause_without_health() {
 }
 
 #[tokio::test]
+async fn a_drain_ends_a_stream_that_always_has_another_request() {
+    let server = start(8, ServerConfig::default()).await;
+    let url = format!("http://{}", server.address);
+    let mut encoder = v1::encoder_client::EncoderClient::connect(url).await.unwrap();
+    let requests = tokio_stream::iter((0..).map(|id| v1::EncodeRequest { id, ..Default::default() }));
+    let mut replies = encoder.encode_stream(requests).await.unwrap().into_inner();
+    assert_eq!(replies.next().await.unwrap().unwrap().id, 0);
+    server.stop.send(()).unwrap();
+    let mut last = 0;
+    let read = async {
+        while let Some(reply) = replies.next().await {
+            last = reply.unwrap().id;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(15), read).await.expect("the stream goes on");
+    assert!(last > 0);
+    tokio::time::timeout(Duration::from_secs(10), server.task).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_silent_connection_does_not_hold_up_the_drain() {
     let server = start(8, ServerConfig::default()).await;
     let mut silent = TcpStream::connect(&server.address).await.unwrap();

@@ -42,7 +42,7 @@ class Server(grpc.GenericRpcHandler):
         self.requests, self.metadata, self.refusals, self.times_left = [], [], [], []
         self.release = threading.Event()
         self.release.set()
-        self.taken = 0
+        self.taken, self.ends_after = 0, None
         self.listed = admin_pb2.ListIndexesResponse()
 
     def service(self, details):
@@ -100,6 +100,8 @@ class Server(grpc.GenericRpcHandler):
 
     def stream(self, requests, context):
         for request in requests:
+            if self.ends_after == self.taken:
+                return
             self.taken += 1
             self.release.wait(5)
             yield searcher_pb2.SearchStreamResponse(id=request.id, response=self.search(request))
@@ -216,6 +218,49 @@ class Calls(unittest.TestCase):
                     for reply in searcher.search_stream(requests(), timeout=30):
                         keys.append(reply.hits[0].key)
                 self.assertEqual(keys, ["a"])
+
+
+    def test_a_stream_that_the_server_ends_is_an_error_after_its_replies(self):
+        requests = [dyad.Request(str(number)) for number in range(100)]
+
+        async def run(target):
+            keys, tasks = [], len(asyncio.all_tasks())
+            async with dyad.AsyncSearcher(target) as searcher:
+                with self.assertRaisesRegex(dyad.Unavailable, "ended the stream after 7 replies"):
+                    async for reply in searcher.search_stream(requests, timeout=30):
+                        keys.append(reply.hits[0].key)
+                # The one that read the requests ends too.
+                while len(asyncio.all_tasks()) > tasks:
+                    await asyncio.sleep(0.01)
+            return keys
+
+        with serving() as (server, target):
+            server.ends_after, keys = 7, []
+            with dyad.Searcher(target) as searcher, self.assertRaisesRegex(dyad.Unavailable, "ended the stream after 7 replies"):
+                for reply in searcher.search_stream(requests, timeout=30):
+                    keys.append(reply.hits[0].key)
+            server.taken = 0
+            self.assertEqual([keys, asyncio.run(asyncio.wait_for(run(target), 60))], [[str(number) for number in range(7)]] * 2)
+            server.taken = server.ends_after = 0
+            with dyad.Searcher(target) as searcher:
+                self.assertEqual(list(searcher.search_stream([], timeout=30)), [])
+
+    def test_what_would_be_sent_as_something_else_is_refused(self):
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            for vector in (numpy.array([1, 2], "datetime64[ns]"), numpy.array([1, 2], "timedelta64[s]"), bytearray(b"ab")):
+                with self.assertRaisesRegex(TypeError, "`vector`"):
+                    searcher.search(vector=vector)
+            with self.assertRaisesRegex(ValueError, "that a double holds"):
+                searcher.search("a", filter=dyad.field("id") == 2**53 + 1)
+            searcher.search("a", filter=dyad.field("id") == 2**53)
+            with self.assertRaisesRegex(ValueError, "`timeout`"):
+                searcher.search("a", timeout=1e10)
+            self.assertEqual(len(server.requests), 1)
+        key = "-----BEGIN PRIVATE KEY-----secret"
+        for given in ({"ca": key}, {"cert": key, "key": key}):
+            with self.assertRaises(ValueError) as refused:
+                dyad.Searcher("localhost:1", tls=dyad.TlsConfig(**given))
+            self.assertNotIn("secret", str(refused.exception))
 
 
 class Failures(unittest.TestCase):

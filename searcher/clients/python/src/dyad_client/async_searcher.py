@@ -12,7 +12,7 @@ import grpc.aio
 
 from . import calls
 from .connection import TlsConfig, connection
-from .errors import DyadError, from_status
+from .errors import DyadError, ended_early, from_status
 from .filters import Filter
 from .replies import Documents, Explanation, IndexInfo, Sample, SearchResponse, Status
 from .request import Arguments, Request, request_of
@@ -63,31 +63,47 @@ class AsyncSearcher:
         their replies. An exception of `requests` is raised after the replies to those before it. Not tried again."""
         ahead = asyncio.Semaphore(calls.READ_AHEAD)
         failures: list[Exception] = []
+        # Requests that were sent; None until there are no more.
+        sent: int | None = None
+        ended = False
 
         async def messages() -> AsyncIterator[Any]:
+            nonlocal sent
             number = 0
             try:
                 async for request in _each(requests):
                     await ahead.acquire()
+                    if ended:
+                        return
                     yield request.message(number, self._index)
                     number += 1
+                sent = number
             except Exception as error:  # gRPC would cancel the call: the reader raises it.
                 failures.append(error)
 
         call = calls.SEARCH_STREAM
         stream = self._channel.stream_stream(call.path, _serialize, call.parse)
         replies = stream(messages(), timeout=checked_timeout(timeout), metadata=self._connection.metadata)
+        answered = 0
         try:
             async for reply in replies:
                 ahead.release()
+                answered += 1
                 yield call.reply(reply)
             for failure in failures:
                 raise failure
+            if answered != sent:
+                raise ended_early(self._connection.target, answered)
         except grpc.aio.AioRpcError as error:
+            if error.details() == calls.LOST_STATUS:
+                raise ended_early(self._connection.target, answered, " (grpc.aio has lost its status)") from error
             raise self._error(error, 1) from error
         except asyncio.CancelledError as error:
             raise self._cancelled(1) or error
         finally:
+            # Where the server has ended the call, nothing else ends the reader of `requests`.
+            ended = True
+            ahead.release()
             replies.cancel()
 
     async def documents(

@@ -15,6 +15,8 @@ R = TypeVar("R")
 
 #: Requests of a stream that are sent ahead of their replies.
 READ_AHEAD = 64
+#: What grpc.aio says where a request could not be sent, for the server had ended the stream: that failure replaces the status.
+LOST_STATUS = "Internal error from Core"
 
 
 @dataclasses.dataclass(frozen=True)

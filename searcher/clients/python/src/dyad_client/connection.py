@@ -40,6 +40,9 @@ class TlsConfig:
 def _pem(name: str, value: Pem | None) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
+    if isinstance(value, str) and "-----BEGIN" in value:
+        # The message may not hold a private key.
+        raise ValueError(f"`{name}`: expected the path of a PEM file, or its contents as bytes, got contents as text. Encode them")
     try:
         with open(value, "rb") as file:
             return file.read()
@@ -84,6 +87,10 @@ def connection(target: str, tls: bool | TlsConfig | None, api_key: str | None) -
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 5000),
         ("grpc.min_reconnect_backoff_ms", 5000),
+        # A connection whose other end is gone is left within a minute, and not when TCP gives up, after a quarter of an hour.
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.ping_timeout_ms", 10_000),
         # Connections of another client that failed do not delay those of this one.
         ("grpc.use_local_subchannel_pool", 1),
     ]

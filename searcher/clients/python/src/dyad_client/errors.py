@@ -102,3 +102,10 @@ def from_status(target: str, code: grpc.StatusCode, message: str, attempts: int 
     else:
         description = f"`{target}` refused ({code.name}): {message}"
     return _CLASSES.get(code, DyadError)(description, code=code, message=message, attempts=attempts)
+
+
+def ended_early(target: str, answered: int, why: str = "") -> Unavailable:
+    """The exception for a stream that the server has ended, as where it shuts down, after `answered` replies and before there were no more requests."""
+    message = f"the server ended the stream after {answered} replies{why}"
+    description = f"`{target}` is unavailable: {message}. Send the requests after these again"
+    return Unavailable(description, code=grpc.StatusCode.UNAVAILABLE, message=message)

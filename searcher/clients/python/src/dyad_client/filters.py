@@ -159,6 +159,8 @@ class Field:
             number = float(scalar)
         except OverflowError:
             number = math.inf
+        if isinstance(scalar, int) and math.isfinite(number) and int(number) != scalar:
+            raise ValueError(f"`{self.name}`: expected a number that a double holds, got {scalar}. Store and compare such numbers as text")
         if not math.isfinite(number):
             raise ValueError(f"`{self.name}`: expected a finite number that a double holds, got {scalar!r:.40}")
         return filter_pb2.FilterValue(number=number)

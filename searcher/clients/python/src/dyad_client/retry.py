@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 import grpc
 
 PUSHBACK = "grpc-retry-pushback-ms"
+#: Seconds: a day. With a time that does not fit gRPC's header a call would end at once.
+_LONGEST_TIMEOUT = 86_400
 #: Milliseconds: a server that asks for more accepts no retry.
 _LONGEST_PUSHBACK = 2**31
 _PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -70,8 +72,8 @@ def _pushback(trailers: Iterable[tuple[str, str | bytes]] | None) -> int:
 
 def checked_timeout(timeout: float) -> float:
     """A timeout in seconds that gRPC accepts."""
-    if not (math.isfinite(timeout) and timeout > 0):
-        raise ValueError(f"`timeout`: expected a finite number of seconds above 0, got {timeout}")
+    if not 0 < timeout <= _LONGEST_TIMEOUT:
+        raise ValueError(f"`timeout`: expected seconds above 0 and at most {_LONGEST_TIMEOUT}, got {timeout}")
     return timeout
 
 

@@ -12,7 +12,7 @@ import grpc
 
 from . import calls
 from .connection import TlsConfig, connection
-from .errors import DyadError, from_status
+from .errors import DyadError, ended_early, from_status
 from .filters import Filter
 from .replies import Documents, Explanation, IndexInfo, Sample, SearchResponse, Status
 from .request import Arguments, Request, request_of
@@ -59,26 +59,36 @@ class Searcher:
         their replies. An exception of `requests` is raised after the replies to those before it. Not tried again."""
         ahead, ended = threading.Semaphore(calls.READ_AHEAD), threading.Event()
         failures: list[Exception] = []
+        # Requests that were sent; None until there are no more.
+        sent: int | None = None
 
         def messages() -> Iterator[Any]:
+            nonlocal sent
+            number = 0
             try:
-                for number, request in enumerate(requests):
+                for request in requests:
                     while not ahead.acquire(timeout=0.1):
                         if ended.is_set():
                             return
                     yield request.message(number, self._index)
+                    number += 1
+                sent = number
             except Exception as error:  # gRPC would hide it: the reader raises it.
                 failures.append(error)
 
         call = calls.SEARCH_STREAM
         stream = self._channel.stream_stream(call.path, _serialize, call.parse)
         replies = stream(messages(), timeout=checked_timeout(timeout), metadata=self._connection.metadata)
+        answered = 0
         try:
             for reply in replies:
                 ahead.release()
+                answered += 1
                 yield call.reply(reply)
             for failure in failures:
                 raise failure
+            if answered != sent:
+                raise ended_early(self._connection.target, answered)
         except grpc.RpcError as error:
             raise self._error(error, 1) from error
         finally:

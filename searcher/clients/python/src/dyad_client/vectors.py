@@ -32,8 +32,12 @@ def float32s(vector: Vector) -> array.array[float]:
         if dimensions != 1:
             shape = tuple(getattr(vector, "shape", ()))
             raise ValueError(f"`vector`: expected one dimension, got shape {shape}. Search each row on its own: vector=vectors[0]")
+        # Times would become numbers too.
+        kind = getattr(getattr(vector, "dtype", None), "kind", "f")
+        if kind not in "fiuV":
+            raise TypeError(f"`vector`: expected real numbers, got an array of {getattr(vector, 'dtype')}")
         values = getattr(vector, "tolist")()
-    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence | array.array):
+    if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Sequence | array.array):
         raise TypeError(f"`vector`: expected a sequence of numbers or a numpy array, got {type(vector).__name__}")
     floats = array.array("f")
     for place, value in enumerate(values):
