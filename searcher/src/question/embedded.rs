@@ -19,6 +19,9 @@ pub struct Embedded {
     pub embed_us: u64,
 }
 
+/// The golden question, which towers embed again and again.
+pub(crate) const GOLDEN: &str = "which river is the longest of the world?";
+
 /// Why a model is no question tower.
 pub(super) fn is_cross_encoder(name: &str) -> String {
     format!(

@@ -25,15 +25,13 @@ use crate::error::{Error, Result};
 use self::embedded::failed;
 pub use cache::{CachedQuestion, QuestionCache};
 pub use embedded::Embedded;
+pub(crate) use embedded::GOLDEN;
 #[cfg(feature = "torch")]
 pub use local::LocalOptions;
 pub use towers::{ModelTower, Towers};
 
 /// Timeout of a health check of the service.
 const CHECK: Duration = Duration::from_secs(1);
-
-/// The golden question, which towers embed again and again.
-pub(crate) const GOLDEN: &str = "which river is the longest of the world?";
 
 /// Pause before the next attempt to connect to a service that is not up yet.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);

@@ -7,8 +7,7 @@ use dyad_proto::client::{ClientConfig, ClientError, Credentials, EncoderClient};
 use dyad_proto::v1;
 use tonic::Code;
 
-use super::GOLDEN;
-use super::embedded::{Embedded, failed, is_cross_encoder};
+use super::embedded::{Embedded, GOLDEN, failed, is_cross_encoder};
 use crate::circuit_breaker::{CircuitBreaker, PROBE_TIME};
 use crate::error::{Error, Result};
 
