@@ -1,8 +1,8 @@
 //! A circuit breaker (Nygard, Release It!, 2007): no request waits for an encoder service that does not answer.
 //!
-//! It is closed at first. Eight consecutive calls that were not answered, which began over a second or more, open it. While it is open, calls
-//! fail at once, and one call a second of the searcher's own asks whether the service answers again. What ends within a second closes it, also an
-//! error: nobody waits for that.
+//! It is closed at first. Eight consecutive calls that were not answered within their time, which began over a second or more, open it. While it is
+//! open, calls fail at once, and at most once a second one of them starts a probe, a call of the searcher's own. An answer closes it, and so does a
+//! failure within a second: nobody waits for that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +16,11 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// Between two probes while it is open.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest time of a probe.
-pub(crate) const PROBE_TIME: Duration = Duration::from_secs(1);
+pub(crate) const PROBE_TIME: Duration = Duration::from_secs(5);
+/// A failure within it costs nobody time.
+const PROMPT: Duration = Duration::from_secs(1);
+/// After a probe begins, until its answer has closed the circuit.
+const PROBED: Duration = Duration::from_millis(100);
 /// A call that had less time than this, and this for each of its texts, says nothing of the service.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 const LEAST_TIME_PER_TEXT: Duration = Duration::from_millis(5);
@@ -49,14 +53,14 @@ impl State {
 
     /// A call ended by itself, with an answer (a refusal is one) or without.
     fn end(&mut self, began: Instant, now: Instant, is_answer: bool) {
-        if now - began <= PROBE_TIME || (is_answer && self.next_probe.is_none()) {
+        if is_answer || now - began <= PROMPT {
             *self = Self { ended: Some(now), ..Self::default() };
-        } else if !is_answer {
+        } else {
             self.be_late(began, now, Duration::ZERO);
         }
     }
 
-    /// A call was given up, and counts if it had `least` time.
+    /// A call's time is over; it counts if that was at least `least`.
     fn be_late(&mut self, began: Instant, now: Instant, least: Duration) {
         if now - began < least || self.ended.is_some_and(|ended| began < ended) {
             return;
@@ -71,18 +75,21 @@ impl State {
     }
 }
 
-/// A call that is under way: dropped before it has ended, as by a timeout or with its client, it is late.
+/// A call that is under way: dropped at the end of its time it is late; dropped before, with its client, it says nothing.
 struct Call {
     breaker: CircuitBreaker,
     began: Instant,
+    time: Duration,
     least: Duration,
     has_ended: bool,
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.breaker.state().be_late(self.began, Instant::now(), self.least);
+        let now = Instant::now();
+        // Its time began a little before it.
+        if !self.has_ended && now - self.began >= self.time.mul_f64(0.9) {
+            self.breaker.state().be_late(self.began, now, self.least);
         }
     }
 }
@@ -97,11 +104,11 @@ impl CircuitBreaker {
         self.state().next_probe.map(|next| next.saturating_duration_since(Instant::now()))
     }
 
-    /// Makes a call with some texts. Where it is open, the call is not made, and the time until the next probe is the error; `probe` is started, on
-    /// a task of its own, where one is due.
+    /// Makes a call with some texts that has some time. Where it is open, the call is not made, and the time until another may be is the error;
+    /// `probe` is started, on a task of its own, where one is due.
     pub(crate) async fn call<R, P: Send>(
         &self,
-        texts: usize,
+        (texts, time): (usize, Duration),
         call: impl Future<Output = Result<R, ClientError>>,
         probe: impl Future<Output = Result<P, ClientError>> + Send + 'static,
     ) -> Result<Result<R, ClientError>, Duration> {
@@ -109,31 +116,37 @@ impl CircuitBreaker {
         let (next, is_due) = match admitted {
             Ok(()) => {
                 let least = LEAST_TIME + LEAST_TIME_PER_TEXT.saturating_mul(u32::try_from(texts).unwrap_or(u32::MAX));
-                return Ok(self.watch(least, call).await);
+                return Ok(self.watch((time, least), call).await);
             }
             Err(open) => open,
         };
         if is_due {
             let breaker = self.clone();
             drop(tokio::spawn(async move {
-                let probed = tokio::time::timeout(PROBE_TIME, breaker.watch(LEAST_TIME, probe)).await;
+                let probed = tokio::time::timeout(PROBE_TIME, breaker.watch((PROBE_TIME, LEAST_TIME), probe)).await;
                 tracing::debug!(is_answered = matches!(probed, Ok(Ok(_))), "probe of an encoder service");
             }));
         }
-        Err(next)
+        Err(next + PROBED)
     }
 
     async fn watch<R>(
         &self,
-        least: Duration,
+        (time, least): (Duration, Duration),
         call: impl Future<Output = Result<R, ClientError>>,
     ) -> Result<R, ClientError> {
-        let mut watched = Call { breaker: self.clone(), began: Instant::now(), least, has_ended: false };
+        let mut watched = Call { breaker: self.clone(), began: Instant::now(), time, least, has_ended: false };
         let result = call.await;
-        if !matches!(result, Err(ClientError::Deadline { .. })) {
-            watched.has_ended = true;
-            let is_answer = !matches!(result, Err(ClientError::Unreachable { .. } | ClientError::Broken { .. }));
-            self.state().end(watched.began, Instant::now(), is_answer);
+        watched.has_ended = true;
+        let (began, now) = (watched.began, Instant::now());
+        match &result {
+            Err(ClientError::Deadline { .. }) => self.state().be_late(began, now, least),
+            Ok(_) | Err(ClientError::Refused { .. } | ClientError::Contract { .. }) => {
+                self.state().end(began, now, true);
+            }
+            Err(ClientError::Unreachable { .. } | ClientError::Broken { .. }) => self.state().end(began, now, false),
+            // Nothing was sent.
+            Err(_) => {}
         }
         result
     }
@@ -199,10 +212,12 @@ mod tests {
             assert!((0..100).all(|call| !clock.late(&mut state, call * 35)), "they began before");
             assert!((0..8).all(|call| clock.late(&mut state, 3_500 + call * 150) == (call == 7)), "as at the start");
         }
-        // An answer that took long is one, but no reason to wait for others like it.
-        let mut state = opened(&clock);
-        clock.end(&mut state, 2_500, 3_501, true);
-        assert!(state.next_probe.is_some());
+        // However long: an answer, but not a failure.
+        for is_answer in [true, false] {
+            let mut state = opened(&clock);
+            clock.end(&mut state, 2_500, 3_501, is_answer);
+            assert_eq!(state.next_probe.is_none(), is_answer);
+        }
         let mut state = State::default();
         (0..100).for_each(|call| {
             assert!(!clock.late(&mut state, call * 1_000));
@@ -217,11 +232,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_is_dropped_or_out_of_time_is_late_and_a_probe_closes_it() {
-        let breaker = CircuitBreaker::default();
+    async fn a_call_that_is_dropped_at_its_end_or_out_of_time_is_late_and_a_probe_closes_it() {
+        let (breaker, time) = (CircuitBreaker::default(), Duration::from_millis(110));
         let never = || std::future::pending::<Result<(), ClientError>>();
         let deadline = || ClientError::Deadline { url: String::new(), reason: String::new() };
         let began = Instant::now();
+        // With its client, before its time.
+        for _ in 0..100 {
+            let left = breaker.call((1, Duration::from_hours(1)), never(), never());
+            assert!(tokio::time::timeout(Duration::from_millis(11), left).await.is_err());
+        }
+        assert!(breaker.is_open().is_none() && breaker.state().late == 0);
         for is_dropped in [true, false].into_iter().cycle() {
             if breaker.is_open().is_some() {
                 break;
@@ -230,7 +251,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(110));
                 if is_dropped { never().await } else { Err(deadline()) }
             };
-            let made = tokio::time::timeout(Duration::from_millis(1), breaker.call(1, call, never())).await;
+            let made = tokio::time::timeout(Duration::from_millis(1), breaker.call((1, time), call, never())).await;
             assert!(if is_dropped { made.is_err() } else { matches!(made, Ok(Ok(Err(_)))) });
             assert!(began.elapsed() < Duration::from_mins(1), "it never opens");
         }
@@ -243,7 +264,7 @@ mod tests {
                 Ok::<_, ClientError>(())
             };
             let call = async { panic!("the circuit is open") };
-            if let Ok(made) = breaker.call(1, call, probe).await {
+            if let Ok(made) = breaker.call((1, time), call, probe).await {
                 let (): () = made.unwrap();
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -251,6 +272,6 @@ mod tests {
             assert!(began.elapsed() < Duration::from_mins(1), "it never closes");
         }
         assert!(was_probed.try_recv().is_ok());
-        assert!(breaker.call(1, async { Ok::<_, ClientError>(()) }, never()).await.unwrap().is_ok());
+        assert!(breaker.call((1, time), async { Ok::<_, ClientError>(()) }, never()).await.unwrap().is_ok());
     }
 }

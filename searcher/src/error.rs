@@ -287,16 +287,22 @@ fn busy(text: String, retry_after: Option<Duration>) -> Status {
 }
 
 impl Error {
-    /// The error as a caller is told of it: to one who sees some documents only, addresses and paths of the server are no concern. They are
-    /// in the log.
+    /// The error as a caller is told of it: to one who sees some documents only, addresses and paths of the server are no concern. They go to
+    /// the log.
     pub(crate) fn told_to(self, caller: &Caller) -> Self {
         if caller.filter().is_some() { self.without_places() } else { self }
     }
 
     fn without_places(self) -> Self {
         match self {
-            Self::Tower { transient, .. } => Self::Tower { reason: "it returns no vectors".to_owned(), transient },
-            Self::TowerBusy { retry_after, .. } => Self::TowerBusy { reason: "it is too busy".to_owned(), retry_after },
+            Self::Tower { reason, transient } => {
+                tracing::warn!(reason, "a request failed by its question tower");
+                Self::Tower { reason: "it returns no vectors".to_owned(), transient }
+            }
+            Self::TowerBusy { reason, retry_after } => {
+                tracing::debug!(reason, "a request failed by its question tower");
+                Self::TowerBusy { reason: "it is too busy".to_owned(), retry_after }
+            }
             Self::Index(error) => {
                 tracing::error!(%error, "a request failed");
                 Self::Unreadable(index_status(&error, String::new()).code())

@@ -162,7 +162,8 @@ impl Reranker {
                         let texts = vec![GOLDEN.to_owned()];
                         prober.score_within(request(GOLDEN.to_owned(), texts), PROBE_TIME).await
                     };
-                    let called = breaker.call(count, client.score_within(request(question, texts), time), probe).await;
+                    let called =
+                        breaker.call((count, time), client.score_within(request(question, texts), time), probe).await;
                     let reply = called.map_err(is_silent)?.map_err(|error| of_client(&error))?;
                     self.check_fingerprint(&reply.fingerprint)?;
                     Ok(reply.scores)

@@ -83,14 +83,24 @@ fn jitter() -> f64 {
     (RandomState::new().hash_one(0u8) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Runs a call until it succeeds, fails for good, or the attempts are used up.
-pub(super) async fn retry<T, F>(config: &ClientConfig, url: &str, mut call: impl FnMut() -> F) -> Result<T, ClientError>
+/// Longest time after an attempt's deadline for the server's or the transport's own error, which says more.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Runs a call until it succeeds, fails for good, or the attempts are used up. Each attempt has `time`: the transport's own timeout covers
+/// neither the connection before the call nor the body of its reply.
+pub(super) async fn retry<T, F>(
+    config: &ClientConfig,
+    url: &str,
+    time: Duration,
+    mut call: impl FnMut() -> F,
+) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, Status>>,
 {
     let mut attempt = 1;
     loop {
-        match call().await {
+        let called = tokio::time::timeout(time.saturating_add(GRACE), call()).await;
+        match called.unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("no reply within {time:.1?}")))) {
             Ok(value) => return Ok(value),
             Err(status) if passes(&status, config) && attempt < config.attempts => {
                 let wait = wait_after(&status, attempt, config, jitter());
@@ -138,7 +148,7 @@ mod tests {
         let config = ClientConfig { attempts: 3, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
         for (code, tries) in [(Code::Unavailable, 3), (Code::ResourceExhausted, 3), (Code::InvalidArgument, 1)] {
             let mut calls = 0;
-            let result: Result<(), _> = retry(&config, "http://x", || {
+            let result: Result<(), _> = retry(&config, "http://x", Duration::from_mins(1), || {
                 calls += 1;
                 async move { Err(Status::new(code, "no")) }
             })
@@ -152,7 +162,7 @@ mod tests {
     async fn a_full_server_is_asked_again_when_it_says_so() {
         let tries = async |config: &ClientConfig, pushback: &'static str| {
             let (mut calls, began) = (0, std::time::Instant::now());
-            let result: Result<(), _> = retry(config, "http://x", || {
+            let result: Result<(), _> = retry(config, "http://x", Duration::from_mins(1), || {
                 calls += 1;
                 async move {
                     let mut status = Status::resource_exhausted("full");

@@ -39,7 +39,9 @@ pub async fn connect(url: &str, config: &ClientConfig) -> Result<Connection, Cli
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(30))
         .keep_alive_while_idle(true);
-    let channel = retry(config, url, || {
+    // Of names, addresses and the handshake, each of which has its own.
+    let time = config.connect_timeout.saturating_mul(3);
+    let channel = retry(config, url, time, || {
         let endpoint = endpoint.clone();
         async move {
             endpoint.connect().await.map_err(|error| {

@@ -40,7 +40,7 @@ impl EncoderClient {
             let mut inner = self.inner.clone();
             async move { inner.info(v1::InfoRequest {}).await }
         };
-        let reply = retry(&self.config, &self.url, call).await?.into_inner();
+        let reply = retry(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner();
         reply
             .model
             .ok_or_else(|| ClientError::Contract { url: self.url.clone(), reason: "`model` is missing".to_owned() })
@@ -108,7 +108,7 @@ impl EncoderClient {
             method(self.inner.clone(), request)
         };
         // Boxed: it is large, and its callers hold it next to much else.
-        Ok(Box::pin(retry(&self.config, &self.url, call)).await?.into_inner())
+        Ok(Box::pin(retry(&self.config, &self.url, deadline, call)).await?.into_inner())
     }
 
     /// Embeds many batches over one call; replies keep the order of the requests. Nothing is retried.

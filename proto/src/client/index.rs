@@ -35,7 +35,7 @@ impl IndexClient {
             request.set_timeout(self.config.call_timeout);
             async move { inner.upsert(request).await }
         };
-        Ok(retry(&self.config, &self.url, call).await?.into_inner())
+        Ok(retry(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
     }
 
     /// Deletes documents, as one change. Sent again after a transient failure.
@@ -47,6 +47,6 @@ impl IndexClient {
             request.set_timeout(self.config.call_timeout);
             async move { inner.delete(request).await }
         };
-        Ok(retry(&self.config, &self.url, call).await?.into_inner())
+        Ok(retry(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
     }
 }

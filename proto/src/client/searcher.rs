@@ -39,7 +39,7 @@ macro_rules! unary {
                 request.set_timeout(self.config.call_timeout);
                 async move { inner.$name(request).await }
             };
-            Ok(retry(&self.config, &self.url, call).await?.into_inner())
+            Ok(retry(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
         }
     )*};
 }

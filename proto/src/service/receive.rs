@@ -146,8 +146,8 @@ impl Received {
             if self.messages > 0 && self.method.streams {
                 // The previous message is with its reader, which bounds how many it holds.
                 *self.held.lock().unwrap_or_else(PoisonError::into_inner) = HeldBytes::default();
-                // A stream that always has another request would never end otherwise.
-                if self.gathered.is_empty() && self.has_drained(cx) {
+                // A stream that always has another request would never end otherwise. One that has begun is not received.
+                if self.has_drained(cx) {
                     return Poll::Ready(None);
                 }
             }

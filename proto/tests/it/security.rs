@@ -106,6 +106,25 @@ async fn a_server_that_never_answers_the_handshake_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_reply_that_stops_after_its_headers_ends_with_the_deadline() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        let mut kept = Vec::new();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let head = http::Response::builder().header("content-type", "application/grpc").body(()).unwrap();
+            kept.push(respond.send_response(head, false).unwrap());
+        }
+    });
+    let config = ClientConfig { call_timeout: Duration::from_millis(200), attempts: 1, ..ClientConfig::default() };
+    let client = EncoderClient::connect(&url, config).await.unwrap();
+    let replied = tokio::time::timeout(SOON, client.encode(texts(&["a"]))).await.unwrap();
+    assert!(matches!(replied, Err(ClientError::Deadline { .. })), "{replied:?}");
+}
+
+#[tokio::test]
 async fn a_client_certificate_must_be_of_the_ca_and_valid() {
     let folder = TempDir::new().unwrap();
     let (ca, other) = (Ca::new("ours"), Ca::new("other"));

@@ -56,7 +56,7 @@ fn part_of(json: &str, paths: &[String]) -> String {
     if part.is_empty() { String::new() } else { Value::Object(part).to_string() }
 }
 
-/// Recursion is as deep as the paths are long.
+/// Recursion is as deep as the paths are long, and arrays within arrays.
 fn part(object: Map<String, Value>, at: &str, paths: &[String]) -> Map<String, Value> {
     let wanted = |(name, value): (String, Value)| {
         let path = format!("{at}{name}");
@@ -64,8 +64,10 @@ fn part(object: Map<String, Value>, at: &str, paths: &[String]) -> Map<String, V
             return Some((name, value));
         }
         let inside = format!("{path}.");
-        let leads = paths.iter().any(|wanted| wanted.starts_with(&inside));
-        Some((name, part_within(value, &inside, paths).filter(|_| leads)?))
+        if !paths.iter().any(|wanted| wanted.starts_with(&inside)) {
+            return None;
+        }
+        Some((name, part_within(value, &inside, paths)?))
     };
     object.into_iter().filter_map(wanted).collect()
 }

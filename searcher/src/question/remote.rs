@@ -69,7 +69,8 @@ impl Remote {
         let count = questions.len();
         let client = self.client.clone();
         let probe = async move { client.encode_within(request(vec![GOLDEN.to_owned()]), PROBE_TIME).await };
-        let called = self.breaker.call(count, self.client.encode_within(request(questions), time), probe).await;
+        let call = self.client.encode_within(request(questions), time);
+        let called = Box::pin(self.breaker.call((count, time), call, probe)).await;
         let reply = called.map_err(|next| Error::TowerSilent { next })?.map_err(|error| match error {
             ClientError::Deadline { .. } => Error::TowerLate(time),
             ClientError::Refused { code: Code::ResourceExhausted, retry_after, .. } => {

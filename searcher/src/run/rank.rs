@@ -139,7 +139,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
 /// does not suffice.
 fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBudget) -> Result<()> {
     let (Batch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
-    budget.take_bytes(bytes_of_hits(answer))?;
+    budget.take_hits(bytes_of_hits(answer))?;
     if !plan.wants_documents() {
         return Ok(());
     }

@@ -33,7 +33,7 @@ impl ReplyMemory {
     pub(super) async fn reserve(&self, cancel: &Cancellation) -> Result<ReplyBudget> {
         let reserved = tokio::time::timeout_at(cancel.deadline().into(), self.0.reserve(MAX_REPLY_DOCUMENT_BYTES));
         let held = reserved.await.map_err(|_| cancel.deadline_error())?.ok_or(Error::Internal)?;
-        Ok(ReplyBudget { budget: self.0.clone(), taken: Mutex::new((0, held)) })
+        Ok(ReplyBudget { budget: self.0.clone(), taken: Mutex::new(Taken { held, ..Taken::default() }) })
     }
 }
 
@@ -41,8 +41,23 @@ impl ReplyMemory {
 #[derive(Debug)]
 pub struct ReplyBudget {
     budget: ByteBudget,
-    /// Bytes, and the memory held for them.
-    taken: Mutex<(usize, HeldBytes)>,
+    taken: Mutex<Taken>,
+}
+
+/// Bytes, and the memory held for them.
+#[derive(Debug, Default)]
+struct Taken {
+    documents: usize,
+    hits: usize,
+    held: HeldBytes,
+}
+
+impl Taken {
+    /// Holds what documents and hits take; of a reply at most what the largest one's documents may.
+    fn hold(&mut self, budget: &ByteBudget) -> Result<()> {
+        let bytes = (self.documents + self.hits).min(MAX_REPLY_DOCUMENT_BYTES);
+        if self.held.raise_to(bytes, budget) { Ok(()) } else { Err(Error::FullReplies { limit: ALL_REPLIES }) }
+    }
 }
 
 impl ReplyBudget {
@@ -52,15 +67,21 @@ impl ReplyBudget {
         self.take_bytes(key.len() + title.len() + text.len() + metadata_json.len())
     }
 
-    /// Counts bytes of a hit; an error where the reply has become too large.
+    /// Counts bytes of a document; an error where the reply has become too large.
     pub(super) fn take_bytes(&self, more: usize) -> Result<()> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let (bytes, held) = &mut *taken;
-        *bytes += more;
-        if *bytes > MAX_REPLY_DOCUMENT_BYTES {
+        taken.documents += more;
+        if taken.documents > MAX_REPLY_DOCUMENT_BYTES {
             return Err(Error::LargeReply { limit: MAX_REPLY_DOCUMENT_BYTES });
         }
-        if held.raise_to(*bytes, &self.budget) { Ok(()) } else { Err(Error::FullReplies { limit: ALL_REPLIES }) }
+        taken.hold(&self.budget)
+    }
+
+    /// Counts bytes of hits without their documents: no reply is too large for them, their number has a limit of its own.
+    pub(super) fn take_hits(&self, more: usize) -> Result<()> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.hits += more;
+        taken.hold(&self.budget)
     }
 }
 
@@ -99,6 +120,8 @@ mod tests {
         for _ in 0..48 {
             one.take(&mib).unwrap();
         }
+        // Hits make no reply too large.
+        one.take_hits(1 << 30).unwrap();
         assert!(matches!(one.take(&small), Err(Error::LargeReply { .. })));
         let two = memory.budget();
         let taken = (0..48).take_while(|_| two.take(&mib).is_ok()).count();

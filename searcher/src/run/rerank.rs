@@ -90,9 +90,9 @@ impl Engine {
             return Ok(Vec::new());
         }
         let left = || until.saturating_duration_since(Instant::now());
+        let late = || Error::Reranker { reason: "its time is over".to_owned(), transient: true };
         if left().is_zero() {
-            let reason = "the questions before took its time".to_owned();
-            return Err(Error::Reranker { reason, transient: true });
+            return Err(late());
         }
         // The texts take of the memory of replies until they are scored.
         let (of, budget) = (Arc::clone(batch), self.memory.budget());
@@ -105,7 +105,8 @@ impl Engine {
             });
             Ok((texts.collect::<Result<Vec<String>>>()?, budget))
         });
-        let (texts, _budget) = read.await?;
+        let read = tokio::time::timeout_at(until.into(), read).await.map_err(|_| late())?;
+        let (texts, _budget) = read?;
         reranker.score(query.to_owned(), texts, left()).await
     }
 }

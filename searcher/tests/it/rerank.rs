@@ -166,7 +166,7 @@ async fn a_batch_whose_reranking_is_late_is_answered_in_time() {
     let Running { model, served, .. } = &searcher().await;
     let asked = v1::SearchRequest { rerank_depth: 5, ..request(v1::Mode::Dense, "the old river", 5) };
     model.slow.store(true, Ordering::SeqCst);
-    let config = ClientConfig { call_timeout: Duration::from_secs(5), ..ClientConfig::default() };
+    let config = ClientConfig { call_timeout: Duration::from_secs(10), ..ClientConfig::default() };
     let client = SearcherClient::connect(&served.url, config).await.unwrap();
     let replies = client.search_batch(v1::SearchBatchRequest { requests: vec![asked; 40] }).await.unwrap().responses;
     assert_eq!(replies.len(), 40);
@@ -180,7 +180,7 @@ async fn a_batch_whose_reranking_is_late_is_answered_in_time() {
 async fn no_request_waits_for_a_cross_encoder_that_hangs() {
     const OPEN: &str = "its last calls were not answered in time, so none is made";
     let Running { model, served, .. } = &searcher().await;
-    let config = ClientConfig { call_timeout: Duration::from_secs(4), ..ClientConfig::default() };
+    let config = ClientConfig { call_timeout: Duration::from_secs(6), ..ClientConfig::default() };
     let client = SearcherClient::connect(&served.url, config).await.unwrap();
     let asked = v1::SearchRequest { rerank_depth: 20, ..request(v1::Mode::Dense, "the old river", 5) };
     // As many at a time as open the circuit once they are asked again.

@@ -96,7 +96,7 @@ class AsyncSearcher:
                 raise ended_early(self._connection.target, answered)
         except grpc.aio.AioRpcError as error:
             if error.details() == calls.LOST_STATUS:
-                raise ended_early(self._connection.target, answered, " (grpc.aio has lost its status)") from error
+                raise ended_early(self._connection.target, answered, "; grpc.aio has lost the status that says why") from error
             raise self._error(error, 1) from error
         except asyncio.CancelledError as error:
             raise self._cancelled(1) or error

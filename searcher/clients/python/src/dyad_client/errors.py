@@ -107,5 +107,6 @@ def from_status(target: str, code: grpc.StatusCode, message: str, attempts: int 
 def ended_early(target: str, answered: int, why: str = "") -> Unavailable:
     """The exception for a stream that the server has ended, as where it shuts down, after `answered` replies and before there were no more requests."""
     message = f"the server ended the stream after {answered} replies{why}"
-    description = f"`{target}` is unavailable: {message}. Send the requests after these again"
+    fix = "" if why else ". Send the requests after these again"
+    description = f"`{target}` is unavailable: {message}{fix}"
     return Unavailable(description, code=grpc.StatusCode.UNAVAILABLE, message=message)
