@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import dyad_client as dyad
@@ -285,6 +286,26 @@ class Failures(unittest.TestCase):
                 self.assertEqual((len(server.requests), raised.exception.attempts, server.refusals), (attempts, attempts, []))
                 self.assertIsInstance(raised.exception.__cause__, grpc.RpcError)
 
+    def test_a_client_that_is_closed_ends_waits_and_refuses_later_calls_with_cancelled(self):
+        with serving() as (server, target), dyad.Searcher(target, timeout=60) as searcher:
+            server.refusals = [(BUSY, ((PUSHBACK, "30000"),))]
+            closer = threading.Timer(0.2, searcher.close)
+            closer.start()
+            began = time.monotonic()
+            for call in (lambda: searcher.search("a"), searcher.indexes, lambda: list(searcher.search_stream([], timeout=9))):
+                with self.assertRaisesRegex(dyad.Cancelled, "closed"):
+                    call()
+            self.assertLess(time.monotonic() - began, 20)
+            closer.join()
+
+    def test_a_request_that_no_server_reads_is_refused_and_not_tried_again(self):
+        large = dyad.Request("a", filter=dyad.keys(["k" * 1_000_000] * 70))
+        with serving() as (server, target), dyad.Searcher(target) as searcher:
+            for call in (lambda: searcher.search(large), lambda: list(searcher.search_stream([large], timeout=30))):
+                with self.assertRaisesRegex(ValueError, "at most 64 MiB.*got 70,"):
+                    call()
+            self.assertEqual(server.requests, [])
+
     def test_a_deadline_covers_all_attempts(self):
         with serving() as (server, target), dyad.Searcher(target) as searcher:
             server.release.clear()
@@ -408,6 +429,23 @@ class Async(unittest.TestCase):
                             task.cancel()
                     for ended in await asyncio.gather(*tasks, return_exceptions=True):
                         self.assertIsInstance(ended, kind)
+
+        with serving() as (server, target):
+            asyncio.run(run(server, target))
+
+    def test_a_client_that_is_closed_ends_waits_and_refuses_later_calls_with_cancelled(self):
+        async def run(server, target):
+            async with dyad.AsyncSearcher(target, timeout=60) as searcher:
+                server.refusals = [(BUSY, ((PUSHBACK, "30000"),))]
+                waiting = asyncio.ensure_future(searcher.search("a"))
+                while server.refusals:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.1)
+                await searcher.close()
+                stream = searcher.search_stream([], timeout=9)
+                for call in (waiting, searcher.indexes(), anext(stream)):
+                    with self.assertRaisesRegex(dyad.Cancelled, "closed"):
+                        await asyncio.wait_for(call, 20)
 
         with serving() as (server, target):
             asyncio.run(run(server, target))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
@@ -12,12 +13,11 @@ import grpc.aio
 
 from . import calls
 from .connection import TlsConfig, connection
-from .errors import DyadError, ended_early, from_status
+from .errors import DyadError, closed, ended_early, from_status
 from .filters import Filter
 from .replies import Documents, Explanation, IndexInfo, Sample, SearchResponse, Status
 from .request import Arguments, Request, request_of
 from .retry import Deadline, RetryPolicy, checked_timeout
-from .searcher import _serialize
 
 R = TypeVar("R")
 
@@ -38,6 +38,7 @@ class AsyncSearcher:
         """As `Searcher`."""
         self._connection = connection(target, tls, api_key)
         self._timeout, self._retry, self._index = checked_timeout(timeout), retry, index
+        self._closed = asyncio.Event()
         credentials, options = self._connection.credentials(), list(self._connection.options)
         address = self._connection.target
         self._channel = (
@@ -58,9 +59,10 @@ class AsyncSearcher:
 
     async def search_stream(
         self, requests: Iterable[Request] | AsyncIterable[Request], *, timeout: float
-    ) -> AsyncIterator[SearchResponse]:
+    ) -> AsyncGenerator[SearchResponse, None]:
         """Any number of questions over one call, which `timeout` is for; the order is kept. At most 64 requests are read ahead of
-        their replies. An exception of `requests` is raised after the replies to those before it. Not tried again."""
+        their replies. An exception of `requests` is raised after the replies to those before it. `aclose` of the generator, or its end,
+        ends the call. Not tried again."""
         ahead = asyncio.Semaphore(calls.READ_AHEAD)
         failures: list[Exception] = []
         # Requests that were sent; None until there are no more.
@@ -75,14 +77,16 @@ class AsyncSearcher:
                     await ahead.acquire()
                     if ended:
                         return
-                    yield request.message(number, self._index)
+                    yield calls.serialize(request.message(number, self._index))
                     number += 1
                 sent = number
             except Exception as error:  # gRPC would cancel the call: the reader raises it.
                 failures.append(error)
 
+        if self._closed.is_set():
+            raise closed(self._connection.target, 0)
         call = calls.SEARCH_STREAM
-        stream = self._channel.stream_stream(call.path, _serialize, call.parse)
+        stream: Any = self._channel.stream_stream(call.path, None, call.parse)
         replies = stream(messages(), timeout=checked_timeout(timeout), metadata=self._connection.metadata)
         answered = 0
         try:
@@ -140,7 +144,8 @@ class AsyncSearcher:
         return await self._call(calls.INDEXES, calls.indexes(), timeout)
 
     async def close(self) -> None:
-        """Closes the connection; calls that are under way end with `Cancelled`."""
+        """Closes the connection; calls that are under way end with `Cancelled`, as do later ones."""
+        self._closed.set()
         await self._channel.close()
 
     async def __aenter__(self) -> AsyncSearcher:
@@ -156,17 +161,21 @@ class AsyncSearcher:
 
     async def _call(self, call: calls.Call[R], message: Any, timeout: float | None) -> R:
         deadline, attempt = Deadline(self._timeout if timeout is None else timeout), 0
-        unary = self._channel.unary_unary(call.path, _serialize, call.parse)
+        request = calls.serialize(message)
+        unary: Any = self._channel.unary_unary(call.path, None, call.parse)
         while True:
+            if self._closed.is_set():
+                raise closed(self._connection.target, attempt)
             attempt += 1
             try:
-                return call.reply(await unary(message, timeout=deadline.left(), metadata=self._connection.metadata))
+                return call.reply(await unary(request, timeout=deadline.left(), metadata=self._connection.metadata))
             except grpc.aio.AioRpcError as error:
                 trailers = ((str(name), value) for name, value in error.trailing_metadata() or ())
                 wait = self._retry.wait(attempt, error.code(), trailers)
                 if wait is None or wait >= deadline.left():
                     raise self._error(error, attempt) from error
-                await asyncio.sleep(wait)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._closed.wait(), wait)
             except asyncio.CancelledError as error:
                 raise self._cancelled(attempt) or error
 
@@ -175,7 +184,7 @@ class AsyncSearcher:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             return None
-        return from_status(self._connection.target, grpc.StatusCode.CANCELLED, "the client was closed", attempts)
+        return closed(self._connection.target, attempts)
 
     def _error(self, error: grpc.aio.AioRpcError, attempts: int) -> DyadError:
         return from_status(self._connection.target, error.code(), error.details() or "", attempts)

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from . import replies
 from ._generated import admin_pb2, searcher_pb2
+from .connection import MAX_MESSAGE_BYTES
 from .filters import Filter, checked, texts
 from .request import Request
 
@@ -44,6 +45,15 @@ SAMPLE = Call("/dyad.v1.Searcher/SampleDocuments", searcher_pb2.SampleDocumentsR
 EXPLAIN = Call("/dyad.v1.Searcher/Explain", searcher_pb2.ExplainResponse.FromString, replies.explanation)
 INDEXES = Call("/dyad.v1.Admin/ListIndexes", admin_pb2.ListIndexesResponse.FromString, replies.indexes)
 STATUS = Call("/dyad.v1.Admin/Status", admin_pb2.StatusResponse.FromString, replies.status)
+
+
+def serialize(message: Any) -> bytes:
+    """The bytes of a request. One that no server reads is refused here: gRPC's own refusal has the code of a full server."""
+    serialized: bytes = message.SerializeToString()
+    if len(serialized) > MAX_MESSAGE_BYTES:
+        expected = f"at most {MAX_MESSAGE_BYTES >> 20} MiB for a call"
+        raise ValueError(f"request: expected {expected}, got {len(serialized):,} bytes. Send it in several calls, or with a smaller filter")
+    return serialized
 
 
 def batch(requests: Iterable[Request], index: str) -> searcher_pb2.SearchBatchRequest:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import grpc
 
-#: Largest reply of a searcher.
-MAX_REPLY_BYTES = 64 << 20
+#: Largest message of a call, request or reply, in either direction.
+MAX_MESSAGE_BYTES = 64 << 20
 
 #: A PEM file, or its contents.
 Pem = str | os.PathLike[str] | bytes
@@ -81,8 +81,8 @@ def connection(target: str, tls: bool | TlsConfig | None, api_key: str | None) -
         if config is None and not local:
             raise ValueError(f"`api_key`: expected TLS for a host other than this one, got plaintext to {address!r}. Set tls=True")
     options = [
-        ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
-        ("grpc.max_send_message_length", MAX_REPLY_BYTES),
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         # A retry finds a server that has come back: gRPC's own pause between connections is 1 s at first.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 5000),

@@ -104,6 +104,12 @@ def from_status(target: str, code: grpc.StatusCode, message: str, attempts: int 
     return _CLASSES.get(code, DyadError)(description, code=code, message=message, attempts=attempts)
 
 
+def closed(target: str, attempts: int) -> Cancelled:
+    """The exception for a call of a client that was closed."""
+    message = "the client was closed"
+    return Cancelled(f"`{target}`: {message}", code=grpc.StatusCode.CANCELLED, message=message, attempts=attempts)
+
+
 def ended_early(target: str, answered: int, why: str = "") -> Unavailable:
     """The exception for a stream that the server has ended, as where it shuts down, after `answered` replies and before there were no more requests."""
     message = f"the server ended the stream after {answered} replies{why}"

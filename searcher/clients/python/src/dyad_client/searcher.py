@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
@@ -12,7 +11,7 @@ import grpc
 
 from . import calls
 from .connection import TlsConfig, connection
-from .errors import DyadError, ended_early, from_status
+from .errors import DyadError, closed, ended_early, from_status
 from .filters import Filter
 from .replies import Documents, Explanation, IndexInfo, Sample, SearchResponse, Status
 from .request import Arguments, Request, request_of
@@ -38,6 +37,7 @@ class Searcher:
         the index to ask where a call names none, instead of the server's default."""
         self._connection = connection(target, tls, api_key)
         self._timeout, self._retry, self._index = checked_timeout(timeout), retry, index
+        self._closed = threading.Event()
         credentials, options = self._connection.credentials(), list(self._connection.options)
         address = self._connection.target
         self._channel = (
@@ -54,9 +54,10 @@ class Searcher:
         """Many questions, answered together; the order is kept. One bad request refuses the batch."""
         return self._call(calls.SEARCH_BATCH, calls.batch(requests, self._index), timeout)
 
-    def search_stream(self, requests: Iterable[Request], *, timeout: float) -> Iterator[SearchResponse]:
+    def search_stream(self, requests: Iterable[Request], *, timeout: float) -> Generator[SearchResponse, None, None]:
         """Any number of questions over one call, which `timeout` is for; the order is kept. At most 64 requests are read ahead of
-        their replies. An exception of `requests` is raised after the replies to those before it. Not tried again."""
+        their replies. An exception of `requests` is raised after the replies to those before it. `close` of the generator, or its end,
+        ends the call. Not tried again."""
         ahead, ended = threading.Semaphore(calls.READ_AHEAD), threading.Event()
         failures: list[Exception] = []
         # Requests that were sent; None until there are no more.
@@ -70,14 +71,16 @@ class Searcher:
                     while not ahead.acquire(timeout=0.1):
                         if ended.is_set():
                             return
-                    yield request.message(number, self._index)
+                    yield calls.serialize(request.message(number, self._index))
                     number += 1
                 sent = number
             except Exception as error:  # gRPC would hide it: the reader raises it.
                 failures.append(error)
 
+        if self._closed.is_set():
+            raise closed(self._connection.target, 0)
         call = calls.SEARCH_STREAM
-        stream = self._channel.stream_stream(call.path, _serialize, call.parse)
+        stream: Any = self._channel.stream_stream(call.path, None, call.parse)
         replies = stream(messages(), timeout=checked_timeout(timeout), metadata=self._connection.metadata)
         answered = 0
         try:
@@ -129,7 +132,8 @@ class Searcher:
         return self._call(calls.INDEXES, calls.indexes(), timeout)
 
     def close(self) -> None:
-        """Closes the connection; calls that are under way end with `Cancelled`."""
+        """Closes the connection; calls that are under way end with `Cancelled`, as do later ones."""
+        self._closed.set()
         self._channel.close()
 
     def __enter__(self) -> Searcher:
@@ -143,22 +147,25 @@ class Searcher:
 
     def _call(self, call: calls.Call[R], message: Any, timeout: float | None) -> R:
         deadline, attempt = Deadline(self._timeout if timeout is None else timeout), 0
-        unary = self._channel.unary_unary(call.path, _serialize, call.parse)
+        request = calls.serialize(message)
+        unary: Any = self._channel.unary_unary(call.path, None, call.parse)
         while True:
+            if self._closed.is_set():
+                raise closed(self._connection.target, attempt)
             attempt += 1
             try:
-                return call.reply(unary(message, timeout=deadline.left(), metadata=self._connection.metadata))
+                return call.reply(unary(request, timeout=deadline.left(), metadata=self._connection.metadata))
+            except ValueError as error:
+                # Of gRPC, where the channel was closed since.
+                if not self._closed.is_set():
+                    raise
+                raise closed(self._connection.target, attempt) from error
             except grpc.RpcError as error:
                 trailers: Any = error.trailing_metadata()
                 wait = self._retry.wait(attempt, error.code(), trailers)
                 if wait is None or wait >= deadline.left():
                     raise self._error(error, attempt) from error
-                time.sleep(wait)
+                self._closed.wait(wait)
 
     def _error(self, error: Any, attempts: int) -> DyadError:
         return from_status(self._connection.target, error.code(), error.details() or "", attempts)
-
-
-def _serialize(message: Any) -> bytes:
-    serialized: bytes = message.SerializeToString()
-    return serialized
