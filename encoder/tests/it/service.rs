@@ -197,7 +197,7 @@ async fn a_stream_keeps_its_order_and_is_slowed_down_instead_of_refused() {
     let encoder = open(&tiny("classic-prompt-left-out"));
     let counts: Vec<usize> = (0..60).map(|id| 1 + (id * 7) % 13).collect();
     let requests: Vec<_> = (0..60).map(|id| request(id as u64, v1::Tower::Answer, texts(counts[id]))).collect();
-    let mut replies = server.client.stream(stream::iter(requests)).await.unwrap();
+    let mut replies = server.client.stream(stream::iter(requests), Duration::from_mins(1)).await.unwrap();
     for (id, &count) in counts.iter().enumerate() {
         let reply = replies.next().await.unwrap().unwrap();
         assert_eq!((reply.id, reply.tokens.len()), (id as u64, count));

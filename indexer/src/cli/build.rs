@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         arguments.memory.is_none() || !documents.splits_long(),
         "`--memory` counts documents beforehand, which `--on-long split` makes more of. Split all with `--split WORDS`"
     );
-    let documents::Opened { corpus, mut source, encoder: _encoder } = documents.open(true)?;
+    let documents::Opened { corpus, mut source, encoder: _encoder } = documents.open(true, &cancel)?;
     let config = BuildConfig {
         shards: arguments.shards,
         builder: arguments.builder.into(),

@@ -192,7 +192,7 @@ pub(super) fn replace(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
 
 fn add(documents: &documents::Arguments, report: &Report, operation: Operation) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let documents::Opened { corpus, mut source, encoder: _encoder } = documents.open(false)?;
+    let documents::Opened { corpus, mut source, encoder: _encoder } = documents.open(false, &cancel)?;
     let config = UpsertConfig {
         operation,
         threads: documents.threads()?,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use dyad_command::Cancellation;
 use dyad_corpus::{CorpusReader, ReadArguments, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
@@ -137,7 +138,7 @@ impl From<Compared> for Metric {
 impl Arguments {
     /// The documents and the source of their vectors, which keeps what an encoder service embeds, or does not; a corpus that cannot be opened is told
     /// first.
-    pub(super) fn open(&self, keeps: bool) -> anyhow::Result<Opened> {
+    pub(super) fn open(&self, keeps: bool, cancel: &Cancellation) -> anyhow::Result<Opened> {
         if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
             let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;
@@ -163,7 +164,7 @@ impl Arguments {
             }
             (None, None) => {
                 let timeout = Duration::from_secs(self.timeout_s);
-                let connected = || connect(&urls, self.batch_texts, timeout, &self.credentials);
+                let connected = || connect(&urls, self.batch_texts, timeout, &self.credentials, cancel);
                 anyhow::ensure!(
                     self.on_long != Long::Split || !self.read.splits(),
                     "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
@@ -247,9 +248,10 @@ pub(super) fn connect(
     batch_texts: usize,
     timeout: Duration,
     credentials: &CredentialOptions,
+    cancel: &Cancellation,
 ) -> anyhow::Result<RemoteSource> {
     let client =
         ClientConfig { call_timeout: timeout, credentials: Credentials::open(credentials)?, ..ClientConfig::default() };
     let config = RemoteConfig { batch_texts, client, ..RemoteConfig::default() };
-    Ok(RemoteSource::connect_all(urls, config)?)
+    Ok(RemoteSource::connect_all(urls, config, cancel)?)
 }

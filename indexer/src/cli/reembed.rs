@@ -114,7 +114,7 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
     let own = arguments.model.start()?;
     let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
     let timeout = Duration::from_secs(arguments.timeout_s);
-    let mut source = connect(&urls, arguments.batch_texts, timeout, &arguments.credentials)?;
+    let mut source = connect(&urls, arguments.batch_texts, timeout, &arguments.credentials, &cancel)?;
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     let mut out = io::stdout().lock();
     if arguments.dry_run {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dyad_corpus::Document;
 use dyad_proto::access::Caller;
 use dyad_proto::limits::MAX_CHANGE_BYTES;
+use dyad_proto::pushback::RETRY_PUSHBACK;
 use dyad_proto::v1::index_server::Index;
 use dyad_proto::{v1, validate};
 use serde_json::{Map, Value, json};
@@ -100,7 +101,10 @@ impl Taken {
         let limit = MAX_CHANGE_BYTES >> 20;
         let message =
             format!("expected at most {limit} MiB in one call. Send fewer, or use `dyad-indexer upsert` or `delete`");
-        Err(Status::resource_exhausted(message))
+        let mut status = Status::resource_exhausted(message);
+        // The same call never fits.
+        status.metadata_mut().insert(RETRY_PUSHBACK, (-1).into());
+        Err(status)
     }
 }
 

@@ -67,7 +67,7 @@ impl Changes {
     /// Checks that the index can be opened and that the encoder service has its model, and starts the thread. Blocks.
     pub fn start(config: ChangesConfig) -> Result<Self, Error> {
         drop(Snapshot::open(&config.index)?);
-        let source = RemoteSource::connect(&config.encoder, config.remote.clone())?;
+        let source = RemoteSource::connect(&config.encoder, config.remote.clone(), &Cancellation::new())?;
         check_model(&config.index, source.model())?;
         drop(source);
         let (jobs, received) = sync_channel(WAITING);
@@ -118,7 +118,7 @@ fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Resu
     match wanted {
         Wanted::Delete(keys) => delete(&config.index, &keys, false, control),
         Wanted::Upsert(documents) => {
-            let mut source = RemoteSource::connect(&config.encoder, config.remote.clone())?;
+            let mut source = RemoteSource::connect(&config.encoder, config.remote.clone(), control.cancel)?;
             let upserted = UpsertConfig {
                 passages: Passages::None,
                 index: config.index.clone(),

@@ -1,11 +1,13 @@
 //! Vectors from encoder services: several batches in flight, replies used in the order of the requests.
 //!
 //! Each batch is one call with a deadline and bounded retries (by the client, which waits as long as a service asks for), so that a service that restarts
-//! costs one batch and not the build. Of several services each gets batches in turn, and those of one that stays away go to the others; where none answers, the
-//! build ends with an error that names the service and the documents.
+//! costs one batch and not the build. Of several services each gets batches in turn, and those of one that stays away go to the others, without asking it first
+//! for a minute at a time; where none answers, the build ends with an error that names the service and the documents.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use dyad_command::Cancellation;
 use dyad_corpus::Document;
@@ -21,6 +23,10 @@ use crate::error::Error;
 
 /// Interval at which a wait checks for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// A service that has failed with all attempts of a batch gets the next one after this time, if it says by then which model it has.
+const AWAY: Duration = Duration::from_mins(1);
+/// For that answer.
+const PROBE_TIME: Duration = Duration::from_secs(5);
 /// Text of one batch, well below the message limit.
 const MAX_BATCH_BYTES: usize = limits::MAX_MESSAGE_BYTES / 4;
 
@@ -45,7 +51,7 @@ impl Default for RemoteConfig {
 #[derive(Debug)]
 pub struct RemoteSource {
     /// At least one.
-    clients: Vec<EncoderClient>,
+    services: Vec<Service>,
     config: RemoteConfig,
     model: ModelRecord,
     next_id: u64,
@@ -60,6 +66,48 @@ pub struct RemoteSource {
     runtime: Runtime,
 }
 
+/// An encoder service, and whether it is away. Clones share that.
+#[derive(Debug, Clone)]
+struct Service {
+    client: EncoderClient,
+    absence: Absence,
+}
+
+/// Until when a service is away, if it is.
+#[derive(Debug, Clone, Default)]
+struct Absence(Arc<Mutex<Option<Instant>>>);
+
+/// Whether a batch goes to a service.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    Present,
+    /// It has been away for its time; this batch asks whether it is back, and others do not.
+    Probe,
+    Away,
+}
+
+impl Absence {
+    fn turn(&self, now: Instant) -> Turn {
+        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *until {
+            None => Turn::Present,
+            Some(until) if now < until => Turn::Away,
+            Some(_) => {
+                *until = Some(now + AWAY);
+                Turn::Probe
+            }
+        }
+    }
+
+    fn begin(&self, now: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + AWAY);
+    }
+
+    fn end(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 #[derive(Debug)]
 struct Batch {
     id: u64,
@@ -69,12 +117,12 @@ struct Batch {
 
 impl RemoteSource {
     /// Connects and asks for the model.
-    pub fn connect(url: &str, config: RemoteConfig) -> Result<Self, Error> {
-        Self::connect_all(&[url.to_owned()], config)
+    pub fn connect(url: &str, config: RemoteConfig, cancel: &Cancellation) -> Result<Self, Error> {
+        Self::connect_all(&[url.to_owned()], config, cancel)
     }
 
     /// Connects to several services of one model. Those that do not answer are left out, as long as one does.
-    pub fn connect_all(urls: &[String], config: RemoteConfig) -> Result<Self, Error> {
+    pub fn connect_all(urls: &[String], config: RemoteConfig, cancel: &Cancellation) -> Result<Self, Error> {
         let batch_limit = 1..=limits::MAX_TEXTS;
         if !batch_limit.contains(&config.batch_texts) {
             return Err(Error::Parameter {
@@ -85,14 +133,14 @@ impl RemoteSource {
             });
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let (mut clients, mut model, mut failure) = (Vec::with_capacity(urls.len()), None, None);
+        let (mut services, mut model, mut failure) = (Vec::with_capacity(urls.len()), None, None);
         for url in urls {
-            let answer = runtime.block_on(async {
+            let answer = wait(&runtime, cancel, async {
                 let client = EncoderClient::connect(url, config.client.clone()).await?;
                 let info = client.info().await?;
                 Ok::<_, ClientError>((client, info))
             });
-            match answer {
+            match answer? {
                 Ok((client, info)) => {
                     let of = model_of(info)?;
                     let first: &ModelRecord = model.get_or_insert_with(|| of.clone());
@@ -100,7 +148,7 @@ impl RemoteSource {
                         let (url, expected) = (url.clone(), first.fingerprint.clone());
                         return Err(Error::ModelChanged { url, expected, got: of.fingerprint });
                     }
-                    clients.push(client);
+                    services.push(Service { client, absence: Absence::default() });
                 }
                 Err(error) => {
                     if urls.len() > 1 {
@@ -115,12 +163,23 @@ impl RemoteSource {
             return Err(failure.unwrap_or(ClientError::Url { url, reason }).into());
         };
         let (pending, ready) = (VecDeque::new(), VecDeque::new());
-        Ok(Self { clients, config, model, next_id: 0, truncated: 0, tokens: 0, carried: None, pending, ready, runtime })
+        Ok(Self {
+            services,
+            config,
+            model,
+            next_id: 0,
+            truncated: 0,
+            tokens: 0,
+            carried: None,
+            pending,
+            ready,
+            runtime,
+        })
     }
 
     /// Sends batches until the window is full or the corpus at its end.
     fn fill(&mut self, corpus: &mut Documents<'_>) -> Result<(), Error> {
-        while self.pending.len() < self.config.in_flight.max(1) * self.clients.len() {
+        while self.pending.len() < self.config.in_flight.max(1) * self.services.len() {
             let documents = self.next_batch(corpus)?;
             if documents.is_empty() {
                 break;
@@ -132,9 +191,9 @@ impl RemoteSource {
                 texts: documents.iter().map(|document| document.passage().into_owned()).collect(),
                 ..Default::default()
             };
-            let mut clients = self.clients.clone();
-            clients.rotate_left((self.next_id % self.clients.len().max(1) as u64) as usize);
-            let reply = self.runtime.spawn(encode(clients, request, self.config.client.clone()));
+            let mut services = self.services.clone();
+            services.rotate_left((self.next_id % self.services.len().max(1) as u64) as usize);
+            let reply = self.runtime.spawn(encode(services, request, self.config.client.clone()));
             self.pending.push_back(Batch { id: self.next_id, documents, reply });
         }
         Ok(())
@@ -162,16 +221,7 @@ impl RemoteSource {
 
     /// Waits for the oldest batch.
     fn take(&mut self, mut batch: Batch, cancel: &Cancellation) -> Result<(), Error> {
-        let joined = loop {
-            if cancel.is_cancelled() {
-                batch.reply.abort();
-                return Err(Error::Cancelled);
-            }
-            let wait = async { tokio::time::timeout(CANCEL_POLL, &mut batch.reply).await };
-            if let Ok(joined) = self.runtime.block_on(wait) {
-                break joined;
-            }
-        };
+        let joined = wait(&self.runtime, cancel, &mut batch.reply).inspect_err(|_| batch.reply.abort())?;
         let named = |source| Error::Encoder {
             first: batch.documents.first().map(|document| document.key.clone()).unwrap_or_default(),
             last: batch.documents.last().map(|document| document.key.clone()).unwrap_or_default(),
@@ -217,6 +267,19 @@ impl RemoteSource {
     }
 }
 
+/// Waits for what runs on another runtime, or until the job is cancelled.
+fn wait<F: Future>(runtime: &Runtime, cancel: &Cancellation, what: F) -> Result<F::Output, Error> {
+    runtime.block_on(async {
+        let mut what = std::pin::pin!(what);
+        while !cancel.is_cancelled() {
+            if let Ok(output) = tokio::time::timeout(CANCEL_POLL, &mut what).await {
+                return Ok(output);
+            }
+        }
+        Err(Error::Cancelled)
+    })
+}
+
 fn contract(url: String, reason: String) -> ClientError {
     ClientError::Contract { url, reason }
 }
@@ -227,19 +290,31 @@ fn model_of(info: v1::ModelInfo) -> Result<ModelRecord, Error> {
 }
 
 /// One batch, with the client's deadline and retries, and the URL of the service that has answered. On top of these, a connection that breaks under a call is
-/// retried: the next call connects again, or fails because no server answers; then the next service is asked.
+/// retried: the next call connects again, or fails because no server answers; then the next service is asked. Those that are away come last.
 async fn encode(
-    clients: Vec<EncoderClient>,
+    services: Vec<Service>,
     request: v1::EncodeRequest,
     config: ClientConfig,
 ) -> Result<(String, v1::EncodeResponse), ClientError> {
-    let mut clients = clients.into_iter().peekable();
+    let (mut first, mut away) = (Vec::with_capacity(services.len()), Vec::new());
+    for service in services {
+        match service.absence.turn(Instant::now()) {
+            Turn::Present => first.push(service),
+            Turn::Probe if is_back(&service).await => first.push(service),
+            Turn::Probe | Turn::Away => away.push(service),
+        }
+    }
+    first.append(&mut away);
+    let mut services = first.into_iter().peekable();
     let mut last = contract(String::new(), "no service".to_owned());
-    while let Some(client) = clients.next() {
+    while let Some(service) = services.next() {
         let mut tries_left = config.attempts.saturating_sub(1);
         last = loop {
-            match client.encode(request.clone()).await {
-                Ok(reply) => return Ok((client.url().to_owned(), reply)),
+            match service.client.encode(request.clone()).await {
+                Ok(reply) => {
+                    service.absence.end();
+                    return Ok((service.client.url().to_owned(), reply));
+                }
                 Err(ClientError::Broken { .. }) if tries_left > 0 => {
                     tries_left -= 1;
                     tokio::time::sleep(config.first_wait).await;
@@ -247,12 +322,21 @@ async fn encode(
                 Err(error) => break error,
             }
         };
-        if !is_of_one_service(&last) || clients.peek().is_none() {
+        if !is_of_one_service(&last) {
+            break;
+        }
+        service.absence.begin(Instant::now());
+        if services.peek().is_none() {
             break;
         }
         tracing::warn!("{last}; its batch goes to another service");
     }
     Err(last)
+}
+
+/// Whether a service that was away answers.
+async fn is_back(service: &Service) -> bool {
+    matches!(tokio::time::timeout(PROBE_TIME, service.client.info()).await, Ok(Ok(_)))
 }
 
 /// Whether another service may still take what this one has not.
@@ -305,5 +389,21 @@ impl Drop for RemoteSource {
         for batch in &self.pending {
             batch.reply.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_batch_a_minute_asks_whether_a_service_is_back() {
+        let (absence, now) = (Absence::default(), Instant::now());
+        assert_eq!(absence.turn(now), Turn::Present);
+        absence.clone().begin(now);
+        let turns = [0, 59, 60, 61, 119, 120].map(|seconds| absence.turn(now + Duration::from_secs(seconds)));
+        assert_eq!(turns, [Turn::Away, Turn::Away, Turn::Probe, Turn::Away, Turn::Away, Turn::Probe]);
+        absence.end();
+        assert_eq!(absence.turn(now), Turn::Present);
     }
 }

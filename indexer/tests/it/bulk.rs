@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use dyad_command::Cancellation;
 use dyad_corpus::{Document, ReadOptions, Split};
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
@@ -60,6 +61,7 @@ impl Job {
         RemoteSource::connect_all(
             std::slice::from_ref(&self.service.url),
             RemoteConfig { batch_texts: 4, ..RemoteConfig::default() },
+            &Cancellation::new(),
         )
     }
 

@@ -41,11 +41,13 @@ enum Mood {
     Short,
     /// Answers never.
     Hangs,
+    /// Refuses every batch, as where its GPU is gone.
+    Refuses,
 }
 
 struct Fake {
     mood: Mood,
-    calls: AtomicUsize,
+    calls: Arc<AtomicUsize>,
     die: Arc<Notify>,
 }
 
@@ -77,6 +79,7 @@ impl Encoder for Fake {
             }
             Mood::Changes(after) if call >= after => fingerprint = "beef",
             Mood::Hangs => std::future::pending::<()>().await,
+            Mood::Refuses => return Err(Status::unavailable("no GPU")),
             Mood::Well | Mood::Full | Mood::Dies(_) | Mood::Changes(_) | Mood::Short => {}
         }
         let mut rows: Vec<f32> = request.texts.iter().flat_map(|text| row_of(text)).collect();
@@ -110,6 +113,8 @@ impl Encoder for Fake {
 /// A service that ends when it is dropped.
 pub(crate) struct Running {
     pub(crate) url: String,
+    /// Batches that it was asked for.
+    calls: Arc<AtomicUsize>,
     die: Arc<Notify>,
 }
 
@@ -139,7 +144,8 @@ pub(crate) fn own_encoder(fixture: &Fixture, service: &Running) -> (String, Path
 fn start(mood: Mood) -> Running {
     let runtime = Runtime::new().unwrap();
     let die = Arc::new(Notify::new());
-    let fake = Fake { mood, calls: AtomicUsize::new(0), die: die.clone() };
+    let calls = Arc::new(AtomicUsize::new(0));
+    let fake = Fake { mood, calls: calls.clone(), die: die.clone() };
     let url = runtime.block_on(async {
         let listener = service::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -148,7 +154,7 @@ fn start(mood: Mood) -> Running {
         tokio::spawn(service::serve(listener, routes, health, std::future::pending(), ServerConfig::default()));
         url
     });
-    let running = Running { url, die: die.clone() };
+    let running = Running { url, calls, die: die.clone() };
     std::thread::spawn(move || {
         runtime.block_on(die.notified());
         // Listener and connections close, as at the end of a process.
@@ -158,13 +164,18 @@ fn start(mood: Mood) -> Running {
 }
 
 fn connect(url: &str) -> Result<RemoteSource, Error> {
+    connect_all(&[url], &Cancellation::new())
+}
+
+fn connect_all(urls: &[&str], cancel: &Cancellation) -> Result<RemoteSource, Error> {
     let client = ClientConfig {
         attempts: 3,
         first_wait: Duration::from_millis(10),
         call_timeout: Duration::from_secs(20),
         ..ClientConfig::default()
     };
-    RemoteSource::connect(url, RemoteConfig { batch_texts: 16, in_flight: 4, client })
+    let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+    RemoteSource::connect_all(&urls, RemoteConfig { batch_texts: 16, in_flight: 4, client }, cancel)
 }
 
 /// Builds generation 1 from files, then fails to build generation 2 from the service.
@@ -251,9 +262,38 @@ fn waiting_for_a_service_can_be_cancelled() {
 }
 
 #[test]
+fn a_service_that_stays_away_is_asked_by_the_first_batches_alone() {
+    let fixture = Fixture::new(640);
+    let (well, away) = (start(Mood::Well), start(Mood::Refuses));
+    let mut source = connect_all(&[&well.url, &away.url], &Cancellation::new()).unwrap();
+    job::build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
+    verify(&fixture.index()).unwrap();
+    // Of 40 batches every second would be its own; eight are under way when it is found away, each with three attempts.
+    let (of_well, of_away) = (well.calls.load(Ordering::Relaxed), away.calls.load(Ordering::Relaxed));
+    assert_eq!(of_well, 40);
+    assert!((3..=24).contains(&of_away), "{of_away}");
+}
+
+#[test]
+fn a_connection_to_a_service_can_be_cancelled() {
+    // It accepts connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let cancel = Cancellation::new();
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            cancel.cancel();
+        });
+        connect_all(&[&url], &cancel).unwrap_err()
+    });
+    assert!(matches!(error, Error::Cancelled), "{error}");
+}
+
+#[test]
 fn batches_are_limited_by_name() {
     let config = RemoteConfig { batch_texts: 5_000, ..RemoteConfig::default() };
-    let error = RemoteSource::connect("http://127.0.0.1:9", config).unwrap_err().to_string();
+    let error = RemoteSource::connect("http://127.0.0.1:9", config, &Cancellation::new()).unwrap_err().to_string();
     assert_eq!(error, "`batch-texts` must be between 1 and 1024: 5000");
 }
 

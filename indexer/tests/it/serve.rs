@@ -122,6 +122,27 @@ fn what_cannot_be_indexed_is_refused_by_field() {
     assert_eq!(dyad_index::manifest::current_generation(&fixture.index()).unwrap(), Some(1));
 }
 
+#[test]
+fn a_change_that_is_too_large_is_refused_and_not_sent_again() {
+    let fixture = Fixture::new(10);
+    fixture.build().unwrap();
+    let serving = serve(&fixture);
+    let large: Vec<_> = (0..70).map(|number| v1::Document { text: "x".repeat(1_000_000), ..message(number) }).collect();
+    let error = serving.upsert(&large).unwrap_err();
+    assert!(matches!(error, ClientError::TooLarge { bytes: 70_000_000.., limit: 67_108_864, .. }), "{error}");
+    let keys = vec!["k".repeat(1_000_000); 70];
+    let error = serving.runtime.block_on(serving.client().delete(&keys)).unwrap_err();
+    assert!(matches!(error, ClientError::TooLarge { bytes: 70_000_000, .. }), "{error}");
+    // Clients of others.
+    let status = serving.runtime.block_on(async {
+        let mut client = RawClient::connect(serving.url.clone()).await.unwrap();
+        let requests = large.chunks(10).map(|some| v1::UpsertRequest { documents: some.to_vec() });
+        client.upsert(tokio_stream::iter(requests.collect::<Vec<_>>())).await.unwrap_err()
+    });
+    assert!(status.message().contains("expected at most 64 MiB in one call"), "{status}");
+    assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "-1");
+}
+
 /// A stream that its client has not ended when the server drains is a part of a change: nothing of it is published.
 #[test]
 fn a_call_that_the_end_of_the_server_cuts_short_changes_nothing() {

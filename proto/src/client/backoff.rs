@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tonic::{Code, Status};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::credentials::Credentials;
 use super::error::{ClientError, pushback};
@@ -111,6 +111,22 @@ where
             Err(status) => return Err(ClientError::from_status(url, attempt, &status)),
         }
     }
+}
+
+/// Begins a call of many requests and replies, once. The server gets the deadline for all of it; the call ends here where it has not begun by then.
+pub(super) async fn begin<Q, R>(
+    url: &str,
+    requests: Q,
+    deadline: Duration,
+    call: impl AsyncFnOnce(Request<Q>) -> Result<Response<Streaming<R>>, Status>,
+) -> Result<Streaming<R>, ClientError> {
+    let mut request = Request::new(requests);
+    request.set_timeout(deadline);
+    let begun = tokio::time::timeout(deadline.saturating_add(GRACE), call(request)).await;
+    begun
+        .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("not begun within {deadline:.1?}"))))
+        .map(Response::into_inner)
+        .map_err(|status| ClientError::from_status(url, 1, &status))
 }
 
 #[cfg(test)]

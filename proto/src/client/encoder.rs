@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::backoff::{ClientConfig, retry};
+use super::backoff::{ClientConfig, begin, retry};
 use super::channel::{Connection, connect};
 use super::error::{ClientError, fits};
 use crate::limits::{MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES};
@@ -111,13 +111,14 @@ impl EncoderClient {
         Ok(Box::pin(retry(&self.config, &self.url, deadline, call)).await?.into_inner())
     }
 
-    /// Embeds many batches over one call; replies keep the order of the requests. Nothing is retried.
+    /// Embeds many batches over one call, which ends with DEADLINE_EXCEEDED after `deadline`; replies keep the order of the requests. Nothing is retried.
     pub async fn stream(
         &self,
         requests: impl Stream<Item = v1::EncodeRequest> + Send + 'static,
+        deadline: Duration,
     ) -> Result<Streaming<v1::EncodeResponse>, ClientError> {
-        let reply = self.inner.clone().encode_stream(requests).await;
-        reply.map(Response::into_inner).map_err(|status| self.error(&status))
+        let mut inner = self.inner.clone();
+        begin(&self.url, requests, deadline, async |request| inner.encode_stream(request).await).await
     }
 
     /// A status of this server as an error that names it.

@@ -140,7 +140,12 @@ pub(super) fn pushback(status: &Status) -> Option<i64> {
 
 /// Refuses a message that no server would accept: the transport would only report a broken stream.
 pub(super) fn fits(url: &str, message: &impl prost::Message, limit: usize) -> Result<(), ClientError> {
-    let bytes = message.encoded_len();
+    fits_in_all(url, [message.encoded_len()], limit)
+}
+
+/// The same for the parts of a call.
+pub(super) fn fits_in_all(url: &str, parts: impl IntoIterator<Item = usize>, limit: usize) -> Result<(), ClientError> {
+    let bytes = parts.into_iter().sum();
     if bytes > limit {
         return Err(ClientError::TooLarge { url: url.to_owned(), bytes, limit });
     }

@@ -1,9 +1,11 @@
 //! Clients of `Searcher` and `Admin`.
 
+use std::time::Duration;
+
 use tokio_stream::Stream;
 use tonic::{Request, Streaming};
 
-use super::backoff::{ClientConfig, retry};
+use super::backoff::{ClientConfig, begin, retry};
 use super::channel::{Connection, connect};
 use super::error::{ClientError, fits};
 use crate::limits::{self, MAX_MESSAGE_BYTES};
@@ -71,13 +73,14 @@ impl SearcherClient {
         explain(ExplainRequest, MAX_SEARCH_BYTES) -> ExplainResponse;
     }
 
-    /// Many questions over one call; replies keep the order of the requests. Nothing is retried.
+    /// Many questions over one call, which ends with DEADLINE_EXCEEDED after `deadline`; replies keep the order of the requests. Nothing is retried.
     pub async fn search_stream(
         &self,
         requests: impl Stream<Item = v1::SearchRequest> + Send + 'static,
+        deadline: Duration,
     ) -> Result<Streaming<v1::SearchStreamResponse>, ClientError> {
-        let reply = self.inner.clone().search_stream(requests).await;
-        reply.map(tonic::Response::into_inner).map_err(|status| ClientError::from_status(&self.url, 1, &status))
+        let mut inner = self.inner.clone();
+        begin(&self.url, requests, deadline, async |request| inner.search_stream(request).await).await
     }
 }
 

@@ -58,6 +58,8 @@ pub struct ServerConfig {
     pub drain: Duration,
     /// Connections at once; more wait in the system's queue.
     pub connections: usize,
+    /// Age at which a connection ends, once its calls have: its client connects again, which a balancer of connections may send to another server.
+    pub connection_age: Duration,
     /// Requests that one connection may have in flight.
     pub concurrency_per_connection: usize,
     /// Longest time for any request; a shorter client deadline wins.
@@ -78,6 +80,7 @@ impl Default for ServerConfig {
             lame_duck: Duration::ZERO,
             drain: Duration::from_secs(20),
             connections: 1024,
+            connection_age: Duration::from_mins(30),
             concurrency_per_connection: 256,
             timeout: Duration::from_mins(10),
             preface_timeout: Duration::from_secs(10),
@@ -240,6 +243,7 @@ pub async fn serve(
         .concurrency_limit_per_connection(config.concurrency_per_connection)
         .max_concurrent_streams(u32::try_from(config.concurrency_per_connection).ok())
         .timeout(config.timeout)
+        .max_connection_age(config.connection_age)
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
         .layer(bounded::Bounds::new(schema, drained, Arc::clone(&under_way), (access, config.observer)))
         .add_routes(routes)

@@ -77,13 +77,16 @@ struct Running {
 }
 
 async fn start(drain: Duration) -> Running {
+    start_with(ServerConfig { drain, ..ServerConfig::default() }).await
+}
+
+async fn start_with(config: ServerConfig) -> Running {
     let listener = service::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel();
     let routes = Routes::new(service::encoder(Lengths));
     let health = Health::new().serving::<EncoderServer<Lengths>>().await;
     let shutdown = async { stopped.await.unwrap_or(()) };
-    let config = ServerConfig { drain, ..ServerConfig::default() };
     Running { url, stop, task: tokio::spawn(service::serve(listener, routes, health, shutdown, config)) }
 }
 
@@ -101,12 +104,32 @@ async fn calls_streams_and_refusals() {
     assert_eq!(vector::unpack(&reply.vectors, 2, 1, "vectors").unwrap(), [1.0, 3.0]);
 
     let requests = (0..50u64).map(|id| v1::EncodeRequest { id, ..texts(&["ab"]) });
-    let replies = client.stream(tokio_stream::iter(requests)).await.unwrap();
+    let replies = client.stream(tokio_stream::iter(requests), Duration::from_mins(1)).await.unwrap();
     let ids: Vec<u64> = replies.map(|reply| reply.unwrap().id).collect().await;
     assert_eq!(ids, (0..50).collect::<Vec<_>>());
 
     let error = client.encode(texts(&["a", ""])).await.unwrap_err();
     assert!(error.to_string().contains("`texts[1]`: expected text, got none"), "{error}");
+}
+
+/// The one connection that this server takes is another client's, until it is old.
+#[tokio::test]
+async fn a_connection_ends_at_its_age_and_its_client_connects_again() {
+    let age = Duration::from_millis(300);
+    let server = start_with(ServerConfig { connections: 1, connection_age: age, ..ServerConfig::default() }).await;
+    let config = ClientConfig { attempts: 1, ..ClientConfig::default() };
+    let old = EncoderClient::connect(&server.url, config.clone()).await.unwrap();
+    assert_eq!(old.info().await.unwrap().name, "lengths");
+    let next = EncoderClient::connect(&server.url, config).await.unwrap();
+    assert_eq!(tokio::time::timeout(Duration::from_secs(20), next.info()).await.unwrap().unwrap().name, "lengths");
+    let again = async {
+        for _ in 0..40 {
+            old.encode(texts(&["a"])).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    drop(next);
+    tokio::time::timeout(Duration::from_secs(20), again).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dyad_proto::access::{KeyFile, NewKey, Role};
 use dyad_proto::client::{AdminClient, ClientConfig, ClientError, Credentials, SearcherClient};
@@ -142,7 +143,8 @@ async fn for_a_tenant_the_index_is_that_of_its_own_documents() {
             for other in client.search_batch(batch).await.unwrap().responses {
                 assert_eq!(rankings(&other), rankings(&reply));
             }
-            let mut stream = client.search_stream(tokio_stream::iter([asked.clone()])).await.unwrap();
+            let mut stream =
+                client.search_stream(tokio_stream::iter([asked.clone()]), Duration::from_mins(1)).await.unwrap();
             let streamed = stream.message().await.unwrap().unwrap().response.unwrap();
             assert_eq!(rankings(&streamed), rankings(&reply));
         }
@@ -315,7 +317,7 @@ async fn a_stream_ends_with_its_key() {
     let (ask, asked) = tokio::sync::mpsc::channel(1);
     let asked = tokio_stream::wrappers::ReceiverStream::new(asked);
     ask.send(request(Mode::Bm25, QUERY, 3)).await.unwrap();
-    let mut replies = client.search_stream(asked).await.unwrap();
+    let mut replies = client.search_stream(asked, Duration::from_mins(1)).await.unwrap();
     assert_eq!(replies.message().await.unwrap().unwrap().response.unwrap().index, "others");
     let revoke = |file: &mut KeyFile| {
         let id = file.keys[0].id.clone();

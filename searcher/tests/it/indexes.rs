@@ -108,7 +108,7 @@ async fn every_call_is_answered_from_the_index_that_it_names() {
     // The requests of a stream may differ, and each reply says of which index it is.
     let names = ["alp", "zoo", "", "alp"];
     let requests = names.map(|name| of(name, request(Mode::Hybrid, "river number 5", 3)));
-    let replies = client.search_stream(tokio_stream::iter(requests)).await.unwrap();
+    let replies = client.search_stream(tokio_stream::iter(requests), Duration::from_mins(1)).await.unwrap();
     let replies: Vec<v1::SearchResponse> = replies.map(|reply| reply.unwrap().response.unwrap()).collect().await;
     for (reply, (index, hundred)) in replies.iter().zip([("alp", 2), ("zoo", 1), ("zoo", 1), ("alp", 2)]) {
         assert!(are_of(&reply.hits, hundred) && reply.index == index, "{reply:?}");
@@ -141,7 +141,10 @@ async fn a_name_that_is_unknown_or_none_is_refused_with_those_that_there_are() {
     said(server.admin.verify(v1::VerifyRequest { index: index() }).await.unwrap_err().to_string(), "index");
     let back = v1::RollbackRequest { generation: 1, index: index() };
     said(server.admin.rollback(back).await.unwrap_err().to_string(), "index");
-    let mut replies = client.search_stream(tokio_stream::iter([v1::SearchRequest { id: 7, ..sea() }])).await.unwrap();
+    let mut replies = client
+        .search_stream(tokio_stream::iter([v1::SearchRequest { id: 7, ..sea() }]), Duration::from_mins(1))
+        .await
+        .unwrap();
     let status = replies.next().await.unwrap().unwrap_err();
     assert!(status.code() == tonic::Code::NotFound && status.message().starts_with("request with id 7: `index`"));
 

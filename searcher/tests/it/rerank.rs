@@ -131,7 +131,7 @@ async fn the_best_hits_come_in_the_order_of_the_cross_encoder() {
         let batch = served.client.search_batch(v1::SearchBatchRequest { requests: both.clone() }).await.unwrap();
         assert_eq!(batch.responses[0].hits, before.hits);
         assert_eq!(batch.responses[1].hits, after.hits);
-        let mut stream = served.client.search_stream(tokio_stream::iter(both)).await.unwrap();
+        let mut stream = served.client.search_stream(tokio_stream::iter(both), Duration::from_mins(1)).await.unwrap();
         assert_eq!(stream.message().await.unwrap().unwrap().response.unwrap().hits, before.hits);
         assert_eq!(stream.message().await.unwrap().unwrap().response.unwrap().hits, after.hits);
     }

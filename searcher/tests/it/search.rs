@@ -1,5 +1,7 @@
 //! Every mode against its definition.
 
+use std::time::Duration;
+
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use tokio_stream::StreamExt as _;
@@ -134,7 +136,8 @@ async fn batches_and_streams_answer_as_single_requests_do() {
         .collect();
     let batch = v1::SearchBatchRequest { requests: requests.clone() };
     let batch = server.client.search_batch(batch).await.unwrap().responses;
-    let mut stream = server.client.search_stream(tokio_stream::iter(requests.clone())).await.unwrap();
+    let mut stream =
+        server.client.search_stream(tokio_stream::iter(requests.clone()), Duration::from_mins(1)).await.unwrap();
     for (request, from_batch) in requests.into_iter().zip(batch) {
         let from_stream = stream.next().await.unwrap().unwrap();
         assert_eq!(from_stream.id, request.id);

@@ -167,7 +167,7 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
         let urls =
             own.as_ref().map_or_else(|| arguments.encoder.clone(), |own: &OwnEncoder| vec![own.url().to_owned()]);
         anyhow::ensure!(!urls.is_empty(), "`--encoder` or `--model` is needed: the inputs do not hold the vectors");
-        connect(&urls, arguments.batch_texts, timeout, &arguments.credentials)
+        connect(&urls, arguments.batch_texts, timeout, &arguments.credentials, control.cancel)
     };
     let mut open = || match connected() {
         Ok(source) => Ok(Box::new(source) as Box<_>),

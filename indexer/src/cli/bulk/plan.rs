@@ -104,7 +104,7 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
     } else {
         let timeout = ClientConfig::default().call_timeout;
         let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
-        Vectors::Encoder(Box::new(connect(&urls, 256, timeout, &arguments.credentials)?))
+        Vectors::Encoder(Box::new(connect(&urls, 256, timeout, &arguments.credentials, control.cancel)?))
     };
     let planned = bulk::plan(&config, vectors, control)?;
     let plan = &planned.plan;
