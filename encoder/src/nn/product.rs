@@ -10,7 +10,8 @@
 //!   its own: `y_ij = s_i w_j sum_k q_ik v_jk + b_j` with whole numbers from -127 to 127 (dynamic quantisation; symmetric,
 //!   as in Wu et al. 2020, "Integer quantization for deep learning inference", section 3). A text's vector therefore does not
 //!   depend on its neighbours in a batch. By our kernel (`kernels/product_int8.rs`) where the processor has AVX-512 VNNI; elsewhere products
-//!   are oneDNN's. Sums are in 32 bits either way.
+//!   are oneDNN's, with sums in 32 bits either way. For x86 processors with AVX2 alone oneDNN has but its reference code (measured on an EPYC, Zen 1: 21 times the
+//!   time of f32): there the same whole numbers are multiplied in f32, whose sums are exact up to 2^24, those of 1,040 products at least.
 
 use std::sync::Arc;
 
@@ -64,6 +65,8 @@ enum Weight {
     OneDnn { weight: SharedTensor, kernel: SharedTensor },
     /// Whole numbers `[in, out]`, and what one step of each output's is worth, `[out]`.
     Int8 { values: SharedTensor, steps: SharedTensor },
+    /// The same whole numbers in f32, without a bias.
+    Whole { product: Box<Product>, steps: SharedTensor },
 }
 
 /// Whether products on the CPU, in f32 or `int8`, use our kernels, which share the work among threads themselves.
@@ -85,7 +88,7 @@ impl Product {
         let weight = if let Some(panels) = kernels::pack_weights(&weight, bias.as_ref(), int8)? {
             return Ok(Self { weight: Weight::Panels(Arc::new(panels)), bias: None });
         } else if int8 {
-            quantized(&weight)?
+            if has_int8() { quantized(&weight)? } else { whole(&weight)? }
         } else if weight.device() == Device::Cpu && weight.kind() == Kind::Float && tch::utils::has_mkldnn() {
             by_onednn(weight)?
         } else {
@@ -122,7 +125,15 @@ impl Product {
             Weight::OneDnn { kernel, .. } if rows >= ONEDNN_ROWS => {
                 shaped(convolved(&input.f_reshape([rows, width])?, kernel, bias)?)
             }
-            Weight::Int8 { values, steps } => shaped(by_int8(&input.f_reshape([rows, width])?, values, steps, bias)?),
+            Weight::Int8 { values, steps } => {
+                let (input, worth) = quantize(&input.f_reshape([rows, width])?)?;
+                let sums = input.f_to_kind(Kind::Int8)?.f_internal_int_mm(values)?.f_to_kind(Kind::Float)?;
+                shaped(scaled(sums, &worth, steps, bias)?)
+            }
+            Weight::Whole { product, steps } => {
+                let (input, worth) = quantize(&input.f_reshape([rows, width])?)?;
+                shaped(scaled(product.forward(exec, &input)?, &worth, steps, bias)?)
+            }
             Weight::Torch(weight) | Weight::OneDnn { weight, .. } => input.f_linear(weight, bias),
         }?;
         // In place: it is not shared.
@@ -137,8 +148,21 @@ impl Product {
 
 fn quantized(weight: &Tensor) -> Result<Weight, TchError> {
     let (values, steps) = quantize(weight)?;
-    let values = values.f_transpose(0, 1)?.f_contiguous()?.into();
+    let values = values.f_to_kind(Kind::Int8)?.f_transpose(0, 1)?.f_contiguous()?.into();
     Ok(Weight::Int8 { values, steps: steps.f_squeeze_dim(1)?.into() })
+}
+
+fn whole(weight: &Tensor) -> Result<Weight, TchError> {
+    let (values, steps) = quantize(weight)?;
+    Ok(Weight::Whole { product: Box::new(Product::of(values, None, false)?), steps: steps.f_squeeze_dim(1)?.into() })
+}
+
+/// Whether oneDNN's products of int8 are more than its reference code.
+fn has_int8() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512bw") || std::arch::is_x86_feature_detected!("avxvnni");
+    #[cfg(not(target_arch = "x86_64"))]
+    true
 }
 
 fn by_onednn(weight: Tensor) -> Result<Weight, TchError> {
@@ -181,22 +205,21 @@ pub(super) fn learned(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) ->
     }
 }
 
-/// `[n, in]` times whole numbers `[in, out]`, each output's in steps of its own: `[n, out]`.
-fn by_int8(input: &Tensor, values: &Tensor, steps: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
-    let (input, worth) = quantize(input)?;
-    let sums = input.f_internal_int_mm(values)?.f_to_kind(Kind::Float)?.f_mul_(&worth)?;
+/// Sums of products of whole numbers `[n, out]`, by what a step of each row `[n, 1]` and of each output `[out]` is worth.
+fn scaled(mut sums: Tensor, worth: &Tensor, steps: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TchError> {
+    let sums = sums.f_mul_(worth)?;
     match bias {
         Some(bias) => bias.f_addcmul(&sums, steps),
         None => sums.f_mul(steps),
     }
 }
 
-/// Rows `[n, m]` of numbers as int8, and what one step of each row is worth, `[n, 1]`.
+/// Rows `[n, m]` of numbers as whole ones from -127 to 127, and what one step of each row is worth, `[n, 1]`.
 fn quantize(rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
     // Two reductions that are vectorised; those of `norm` and `aminmax` are not, and took ten times as long.
     let mut largest = rows.f_amax([1], true)?.f_maximum(&rows.f_amin([1], true)?.f_neg_()?)?;
     let steps = largest.f_clamp_min_(f64::from(SMALLEST))?.f_div_scalar_(f64::from(LARGEST))?;
-    let values = rows.f_div(&steps)?.f_round_()?.f_to_kind(Kind::Int8)?;
+    let values = rows.f_div(&steps)?.f_round_()?;
     Ok((values, steps))
 }
 
@@ -315,7 +338,8 @@ mod tests {
     fn a_nan_stays_one_in_int8() {
         let weight = draw(&[32, 64]);
         let operators = Product { weight: quantized(&weight).unwrap(), bias: None };
-        for product in [Product::of(weight, None, true).unwrap(), operators] {
+        let whole = Product { weight: whole(&weight).unwrap(), bias: None };
+        for product in [Product::of(weight, None, true).unwrap(), operators, whole] {
             for bad in [f64::NAN, f64::INFINITY] {
                 let x = draw(&[4, 64]);
                 let _ = x.get(1).get(5).fill_(bad);
@@ -342,6 +366,9 @@ mod tests {
                 // rounding less.
                 let operators = Product { weight: quantized(&weight).unwrap(), bias: copied().map(SharedTensor::from) };
                 let operators = operators.forward(Exec::ONE_THREAD, &x).unwrap();
+                // In f32: the same to the bit, for these sums are exact.
+                let in_f32 = Product { weight: whole(&weight).unwrap(), bias: copied().map(SharedTensor::from) };
+                assert_eq!(in_f32.forward(Exec::ONE_THREAD, &x).unwrap(), operators);
                 let got = product.forward(Exec::ONE_THREAD, &x).unwrap();
                 let relative = f64::try_from(((&got - &operators) / (operators.abs() + 1.0)).abs().max()).unwrap();
                 assert!(relative < 1e-5, "{rows} x {input} -> {output}: {relative}");
