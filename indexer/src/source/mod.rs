@@ -8,9 +8,11 @@
 //! | `raw.rs` | files of benchmarks: `.fbin`, `.fvecs` |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
 //! | `remote.rs` | from encoder services, several batches in flight |
+//! | `absence.rs` | a service that is away |
 //! | `long.rs` | texts that are longer than the model reads |
 //! | `kept.rs` | the same kept on the disk until they are published |
 
+mod absence;
 mod array;
 mod batch;
 mod file;

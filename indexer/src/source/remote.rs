@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dyad_command::Cancellation;
@@ -18,14 +17,13 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tonic::Code;
 
+use super::absence::{Absence, Turn};
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
 
 /// Interval at which a wait checks for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
-/// A service that has failed with all attempts of a batch gets the next one after this time, if it says by then which model it has.
-const AWAY: Duration = Duration::from_mins(1);
-/// For that answer.
+/// For a service that was away to say which model it has.
 const PROBE_TIME: Duration = Duration::from_secs(5);
 /// Text of one batch, well below the message limit.
 const MAX_BATCH_BYTES: usize = limits::MAX_MESSAGE_BYTES / 4;
@@ -71,41 +69,6 @@ pub struct RemoteSource {
 struct Service {
     client: EncoderClient,
     absence: Absence,
-}
-
-/// Until when a service is away, if it is.
-#[derive(Debug, Clone, Default)]
-struct Absence(Arc<Mutex<Option<Instant>>>);
-
-/// Whether a batch goes to a service.
-#[derive(Debug, PartialEq, Eq)]
-enum Turn {
-    Present,
-    /// It has been away for its time; this batch asks whether it is back, and others do not.
-    Probe,
-    Away,
-}
-
-impl Absence {
-    fn turn(&self, now: Instant) -> Turn {
-        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *until {
-            None => Turn::Present,
-            Some(until) if now < until => Turn::Away,
-            Some(_) => {
-                *until = Some(now + AWAY);
-                Turn::Probe
-            }
-        }
-    }
-
-    fn begin(&self, now: Instant) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + AWAY);
-    }
-
-    fn end(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
 }
 
 #[derive(Debug)]
@@ -389,21 +352,5 @@ impl Drop for RemoteSource {
         for batch in &self.pending {
             batch.reply.abort();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_batch_a_minute_asks_whether_a_service_is_back() {
-        let (absence, now) = (Absence::default(), Instant::now());
-        assert_eq!(absence.turn(now), Turn::Present);
-        absence.clone().begin(now);
-        let turns = [0, 59, 60, 61, 119, 120].map(|seconds| absence.turn(now + Duration::from_secs(seconds)));
-        assert_eq!(turns, [Turn::Away, Turn::Away, Turn::Probe, Turn::Away, Turn::Away, Turn::Probe]);
-        absence.end();
-        assert_eq!(absence.turn(now), Turn::Present);
     }
 }
