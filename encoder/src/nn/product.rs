@@ -10,7 +10,7 @@
 //!   its own: `y_ij = s_i w_j sum_k q_ik v_jk + b_j` with whole numbers from -127 to 127 (dynamic quantisation; symmetric,
 //!   as in Wu et al. 2020, "Integer quantization for deep learning inference", section 3). A text's vector therefore does not
 //!   depend on its neighbours in a batch. By our kernel (`kernels/product_int8.rs`) where the processor has AVX-512 VNNI; elsewhere products
-//!   are oneDNN's, with sums in 32 bits either way. For x86 processors with AVX2 alone oneDNN has but its reference code (measured on an EPYC, Zen 1: 21 times the
+//!   are oneDNN's, with sums in 32 bits either way. For x86 processors with AVX2 alone oneDNN has only its reference code (measured on an EPYC, Zen 1: 21 times the
 //!   time of f32): there the same whole numbers are multiplied in f32, whose sums are exact up to 2^24, those of 1,040 products at least.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) enum Padding {
     Many,
     /// Of the rows themselves, up to the longest of their neighbours: on a GPU, where each run costs launches.
     Rows(RunCosts),
-    /// Always: all products of int8 and the half precisions are oneDNN's.
+    /// Always: products of int8 and the half precisions are oneDNN's, whatever the number of rows.
     All,
 }
 

@@ -73,8 +73,10 @@ impl v1::encoder_server::Encoder for EncoderService {
     type EncodeStreamStream = Replies;
 
     async fn encode_stream(&self, request: Request<Streaming<v1::EncodeRequest>>) -> Result<Response<Replies>, Status> {
-        // A deadline that the caller sends is for the whole stream; without one each request has its own.
-        let whole = timeout(request.metadata()).map(|timeout| Instant::now() + within_deadline(timeout));
+        // A deadline that the caller sends is for the whole stream; without one, or with the longest, each request has its own.
+        let whole = timeout(request.metadata())
+            .filter(|time| *time < LONGEST)
+            .map(|timeout| Instant::now() + within_deadline(timeout));
         let (handle, caller) = (self.handle.clone(), Caller::of(&request)?);
         let replies = request.into_inner().map(move |request| {
             let (handle, caller) = (handle.clone(), caller.clone());

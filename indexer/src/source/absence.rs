@@ -1,14 +1,21 @@
-//! A service that is away: it gets no batches for a time, and then one that asks first whether it is back.
+//! A service that is away: it gets no batches for a time, and then one, if it says that it is back.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A service that has failed with all attempts of a batch gets the next one after this time, if it says by then which model it has.
-const AWAY: Duration = Duration::from_mins(1);
+/// Whether a service is away. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Absence {
+    /// How long a service that has failed gets no batches.
+    time: Duration,
+    state: Arc<Mutex<State>>,
+}
 
-/// Until when a service is away, if it is.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Absence(Arc<Mutex<Option<Instant>>>);
+#[derive(Debug, Default)]
+struct State {
+    away_until: Option<Instant>,
+    answered: Option<Instant>,
+}
 
 /// Whether a batch goes to a service.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,24 +27,32 @@ pub(super) enum Turn {
 }
 
 impl Absence {
+    pub(super) fn of(time: Duration) -> Self {
+        Self { time, state: Arc::default() }
+    }
+
     pub(super) fn turn(&self, now: Instant) -> Turn {
-        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *until {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.away_until {
             None => Turn::Present,
             Some(until) if now < until => Turn::Away,
             Some(_) => {
-                *until = Some(now + AWAY);
+                state.away_until = Some(now + self.time);
                 Turn::Probe
             }
         }
     }
 
-    pub(super) fn begin(&self, now: Instant) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + AWAY);
+    /// A batch that was sent at `sent` has failed: the service is away, unless it has answered another one since.
+    pub(super) fn failed(&self, sent: Instant, now: Instant) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.answered.is_none_or(|answered| answered < sent) {
+            state.away_until = Some(now + self.time);
+        }
     }
 
-    pub(super) fn end(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    pub(super) fn answered(&self, now: Instant) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State { away_until: None, answered: Some(now) };
     }
 }
 
@@ -47,12 +62,17 @@ mod tests {
 
     #[test]
     fn one_batch_a_minute_asks_whether_a_service_is_back() {
-        let (absence, now) = (Absence::default(), Instant::now());
-        assert_eq!(absence.turn(now), Turn::Present);
-        absence.clone().begin(now);
-        let turns = [0, 59, 60, 61, 119, 120].map(|seconds| absence.turn(now + Duration::from_secs(seconds)));
+        let (absence, began) = (Absence::of(Duration::from_mins(1)), Instant::now());
+        let at = |seconds| began + Duration::from_secs(seconds);
+        assert_eq!(absence.turn(at(0)), Turn::Present);
+        absence.clone().failed(at(0), at(10));
+        let turns = [10, 69, 70, 71, 129, 130].map(|seconds| absence.turn(at(seconds)));
         assert_eq!(turns, [Turn::Away, Turn::Away, Turn::Probe, Turn::Away, Turn::Away, Turn::Probe]);
-        absence.end();
-        assert_eq!(absence.turn(now), Turn::Present);
+        absence.answered(at(131));
+        assert_eq!(absence.turn(at(131)), Turn::Present);
+        absence.failed(at(130), at(132));
+        assert_eq!(absence.turn(at(132)), Turn::Present, "it has answered since");
+        absence.failed(at(132), at(133));
+        assert_eq!(absence.turn(at(133)), Turn::Away);
     }
 }

@@ -1,8 +1,8 @@
 //! Vectors from encoder services: several batches in flight, replies used in the order of the requests.
 //!
 //! Each batch is one call with a deadline and bounded retries (by the client, which waits as long as a service asks for), so that a service that restarts
-//! costs one batch and not the build. Of several services each gets batches in turn, and those of one that stays away go to the others, without asking it first
-//! for a minute at a time; where none answers, the build ends with an error that names the service and the documents.
+//! costs one batch and not the build. Of several services each gets batches in turn, and those of one that has failed go to the others for a minute, until one
+//! of them finds it back; where none answers, the build ends with an error that names the service and the documents.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -35,13 +35,15 @@ pub struct RemoteConfig {
     pub batch_texts: usize,
     /// Most batches in flight, to each service.
     pub in_flight: usize,
+    /// How long a service that has failed gets no batches where there are others.
+    pub away: Duration,
     /// Deadlines and retries of each call.
     pub client: ClientConfig,
 }
 
 impl Default for RemoteConfig {
     fn default() -> Self {
-        Self { batch_texts: 256, in_flight: 4, client: ClientConfig::default() }
+        Self { batch_texts: 256, in_flight: 4, away: Duration::from_mins(1), client: ClientConfig::default() }
     }
 }
 
@@ -64,7 +66,7 @@ pub struct RemoteSource {
     runtime: Runtime,
 }
 
-/// An encoder service, and whether it is away. Clones share that.
+/// An encoder service, and whether it is away.
 #[derive(Debug, Clone)]
 struct Service {
     client: EncoderClient,
@@ -111,7 +113,7 @@ impl RemoteSource {
                         let (url, expected) = (url.clone(), first.fingerprint.clone());
                         return Err(Error::ModelChanged { url, expected, got: of.fingerprint });
                     }
-                    services.push(Service { client, absence: Absence::default() });
+                    services.push(Service { client, absence: Absence::of(config.away) });
                 }
                 Err(error) => {
                     if urls.len() > 1 {
@@ -156,7 +158,12 @@ impl RemoteSource {
             };
             let mut services = self.services.clone();
             services.rotate_left((self.next_id % self.services.len().max(1) as u64) as usize);
-            let reply = self.runtime.spawn(encode(services, request, self.config.client.clone()));
+            let reply = self.runtime.spawn(encode(
+                services,
+                request,
+                self.config.client.clone(),
+                self.model.fingerprint.clone(),
+            ));
             self.pending.push_back(Batch { id: self.next_id, documents, reply });
         }
         Ok(())
@@ -230,7 +237,7 @@ impl RemoteSource {
     }
 }
 
-/// Waits for what runs on another runtime, or until the job is cancelled.
+/// Runs a future on a runtime until it ends or the job is cancelled.
 fn wait<F: Future>(runtime: &Runtime, cancel: &Cancellation, what: F) -> Result<F::Output, Error> {
     runtime.block_on(async {
         let mut what = std::pin::pin!(what);
@@ -258,12 +265,14 @@ async fn encode(
     services: Vec<Service>,
     request: v1::EncodeRequest,
     config: ClientConfig,
+    fingerprint: String,
 ) -> Result<(String, v1::EncodeResponse), ClientError> {
     let (mut first, mut away) = (Vec::with_capacity(services.len()), Vec::new());
     for service in services {
         match service.absence.turn(Instant::now()) {
             Turn::Present => first.push(service),
-            Turn::Probe if is_back(&service).await => first.push(service),
+            // It is asked first, for the others would answer in its place.
+            Turn::Probe if is_back(&service, &fingerprint).await => first.insert(0, service),
             Turn::Probe | Turn::Away => away.push(service),
         }
     }
@@ -271,11 +280,11 @@ async fn encode(
     let mut services = first.into_iter().peekable();
     let mut last = contract(String::new(), "no service".to_owned());
     while let Some(service) = services.next() {
-        let mut tries_left = config.attempts.saturating_sub(1);
+        let (sent, mut tries_left) = (Instant::now(), config.attempts.saturating_sub(1));
         last = loop {
             match service.client.encode(request.clone()).await {
                 Ok(reply) => {
-                    service.absence.end();
+                    service.absence.answered(Instant::now());
                     return Ok((service.client.url().to_owned(), reply));
                 }
                 Err(ClientError::Broken { .. }) if tries_left > 0 => {
@@ -288,7 +297,9 @@ async fn encode(
         if !is_of_one_service(&last) {
             break;
         }
-        service.absence.begin(Instant::now());
+        if !matches!(last, ClientError::Refused { code: Code::ResourceExhausted, .. }) {
+            service.absence.failed(sent, Instant::now());
+        }
         if services.peek().is_none() {
             break;
         }
@@ -297,9 +308,10 @@ async fn encode(
     Err(last)
 }
 
-/// Whether a service that was away answers.
-async fn is_back(service: &Service) -> bool {
-    matches!(tokio::time::timeout(PROBE_TIME, service.client.info()).await, Ok(Ok(_)))
+/// Whether a service that was away answers, with the same model.
+async fn is_back(service: &Service, fingerprint: &str) -> bool {
+    let info = tokio::time::timeout(PROBE_TIME, service.client.info()).await;
+    info.is_ok_and(|info| info.is_ok_and(|info| info.fingerprint == fingerprint))
 }
 
 /// Whether another service may still take what this one has not.

@@ -41,8 +41,8 @@ enum Mood {
     Short,
     /// Answers never.
     Hangs,
-    /// Refuses every batch, as where its GPU is gone.
-    Refuses,
+    /// Refuses the first batches, as where its GPU is gone for a time.
+    Refuses(usize),
 }
 
 struct Fake {
@@ -79,8 +79,8 @@ impl Encoder for Fake {
             }
             Mood::Changes(after) if call >= after => fingerprint = "beef",
             Mood::Hangs => std::future::pending::<()>().await,
-            Mood::Refuses => return Err(Status::unavailable("no GPU")),
-            Mood::Well | Mood::Full | Mood::Dies(_) | Mood::Changes(_) | Mood::Short => {}
+            Mood::Refuses(first) if call < first => return Err(Status::unavailable("no GPU")),
+            Mood::Well | Mood::Full | Mood::Dies(_) | Mood::Changes(_) | Mood::Short | Mood::Refuses(_) => {}
         }
         let mut rows: Vec<f32> = request.texts.iter().flat_map(|text| row_of(text)).collect();
         if matches!(self.mood, Mood::Short) {
@@ -164,10 +164,10 @@ fn start(mood: Mood) -> Running {
 }
 
 fn connect(url: &str) -> Result<RemoteSource, Error> {
-    connect_all(&[url], &Cancellation::new())
+    connect_all(&[url], Duration::from_mins(1), &Cancellation::new())
 }
 
-fn connect_all(urls: &[&str], cancel: &Cancellation) -> Result<RemoteSource, Error> {
+fn connect_all(urls: &[&str], away: Duration, cancel: &Cancellation) -> Result<RemoteSource, Error> {
     let client = ClientConfig {
         attempts: 3,
         first_wait: Duration::from_millis(10),
@@ -175,7 +175,7 @@ fn connect_all(urls: &[&str], cancel: &Cancellation) -> Result<RemoteSource, Err
         ..ClientConfig::default()
     };
     let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
-    RemoteSource::connect_all(&urls, RemoteConfig { batch_texts: 16, in_flight: 4, client }, cancel)
+    RemoteSource::connect_all(&urls, RemoteConfig { batch_texts: 16, in_flight: 4, away, client }, cancel)
 }
 
 /// Builds generation 1 from files, then fails to build generation 2 from the service.
@@ -264,14 +264,27 @@ fn waiting_for_a_service_can_be_cancelled() {
 #[test]
 fn a_service_that_stays_away_is_asked_by_the_first_batches_alone() {
     let fixture = Fixture::new(640);
-    let (well, away) = (start(Mood::Well), start(Mood::Refuses));
-    let mut source = connect_all(&[&well.url, &away.url], &Cancellation::new()).unwrap();
+    let (well, away) = (start(Mood::Well), start(Mood::Refuses(usize::MAX)));
+    let mut source = connect_all(&[&well.url, &away.url], Duration::from_mins(1), &Cancellation::new()).unwrap();
     job::build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
     verify(&fixture.index()).unwrap();
     // Of 40 batches every second would be its own; eight are under way when it is found away, each with three attempts.
     let (of_well, of_away) = (well.calls.load(Ordering::Relaxed), away.calls.load(Ordering::Relaxed));
     assert_eq!(of_well, 40);
     assert!((3..=24).contains(&of_away), "{of_away}");
+}
+
+#[test]
+fn a_service_that_is_back_gets_its_batches_again() {
+    let fixture = Fixture::new(640);
+    let (well, away) = (start(Mood::Well), start(Mood::Refuses(3)));
+    let soon = Duration::from_millis(1);
+    let mut source = connect_all(&[&well.url, &away.url], soon, &Cancellation::new()).unwrap();
+    job::build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
+    verify(&fixture.index()).unwrap();
+    let (of_well, of_away) = (well.calls.load(Ordering::Relaxed), away.calls.load(Ordering::Relaxed));
+    assert_eq!(of_well + of_away - 3, 40);
+    assert!(of_away > 13, "{of_away}");
 }
 
 #[test]
@@ -285,7 +298,7 @@ fn a_connection_to_a_service_can_be_cancelled() {
             std::thread::sleep(Duration::from_millis(200));
             cancel.cancel();
         });
-        connect_all(&[&url], &cancel).unwrap_err()
+        connect_all(&[&url], Duration::from_mins(1), &cancel).unwrap_err()
     });
     assert!(matches!(error, Error::Cancelled), "{error}");
 }

@@ -130,6 +130,14 @@ fn a_change_that_is_too_large_is_refused_and_not_sent_again() {
     let large: Vec<_> = (0..70).map(|number| v1::Document { text: "x".repeat(1_000_000), ..message(number) }).collect();
     let error = serving.upsert(&large).unwrap_err();
     assert!(matches!(error, ClientError::TooLarge { bytes: 70_000_000.., limit: 67_108_864, .. }), "{error}");
+    // More than one message takes, in as many as it needs.
+    let documents: Vec<_> = (0..40)
+        .map(|number| v1::Document {
+            metadata_json: format!(r#"{{"x":"{}"}}"#, "x".repeat(900_000)),
+            ..message(number)
+        })
+        .collect();
+    assert_eq!(serving.upsert(&documents).unwrap().read, 40);
     let keys = vec!["k".repeat(1_000_000); 70];
     let error = serving.runtime.block_on(serving.client().delete(&keys)).unwrap_err();
     assert!(matches!(error, ClientError::TooLarge { bytes: 70_000_000, .. }), "{error}");

@@ -1,5 +1,6 @@
 //! Deadlines and retries of a call: which failures are retried, and when.
 
+use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
 
@@ -55,14 +56,27 @@ impl ClientConfig {
     }
 }
 
-/// Transient failures: a server that restarts, or one that is full and does not rule out a retry.
+/// Transient failures: a server that restarts, a connection that ends before the call was sent, or one that is full and does not rule out a retry.
 fn passes(status: &Status, config: &ClientConfig) -> bool {
     let told_not_to = pushback(status).is_some_and(|millis| millis < 0);
     match status.code() {
         Code::Unavailable => !told_not_to,
+        Code::Cancelled => was_not_sent(status),
         Code::ResourceExhausted => config.retry_when_full && !told_not_to,
         _ => false,
     }
+}
+
+/// Whether the connection ended, as at its age, before the call was sent.
+fn was_not_sent(status: &Status) -> bool {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Wait before attempt `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up to half.
@@ -113,7 +127,10 @@ where
     }
 }
 
-/// Begins a call of many requests and replies, once. The server gets the deadline for all of it; the call ends here where it has not begun by then.
+/// The longest deadline that is sent; the header has no room for some durations.
+pub(super) const LONGEST: Duration = Duration::from_hours(24);
+
+/// Begins a call of many requests and replies, once. The server gets the deadline; the call ends here where it has not begun by then.
 pub(super) async fn begin<Q, R>(
     url: &str,
     requests: Q,
@@ -121,7 +138,7 @@ pub(super) async fn begin<Q, R>(
     call: impl AsyncFnOnce(Request<Q>) -> Result<Response<Streaming<R>>, Status>,
 ) -> Result<Streaming<R>, ClientError> {
     let mut request = Request::new(requests);
-    request.set_timeout(deadline);
+    request.set_timeout(deadline.min(LONGEST));
     let begun = tokio::time::timeout(deadline.saturating_add(GRACE), call(request)).await;
     begun
         .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("not begun within {deadline:.1?}"))))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::backoff::{ClientConfig, begin, retry};
+use super::backoff::{ClientConfig, LONGEST, begin, retry};
 use super::channel::{Connection, connect};
 use super::error::{ClientError, fits};
 use crate::limits::{MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES};
@@ -104,14 +104,15 @@ impl EncoderClient {
         fits(&self.url, &request, MAX_ENCODE_BYTES)?;
         let call = || {
             let mut request = Request::new(request.clone());
-            request.set_timeout(deadline);
+            request.set_timeout(deadline.min(LONGEST));
             method(self.inner.clone(), request)
         };
         // Boxed: it is large, and its callers hold it next to much else.
         Ok(Box::pin(retry(&self.config, &self.url, deadline, call)).await?.into_inner())
     }
 
-    /// Embeds many batches over one call, which ends with DEADLINE_EXCEEDED after `deadline`; replies keep the order of the requests. Nothing is retried.
+    /// Embeds many batches over one call; replies keep the order of the requests. Nothing is retried. No request is answered after `deadline`; one of 10 minutes or more is for each
+    /// request.
     pub async fn stream(
         &self,
         requests: impl Stream<Item = v1::EncodeRequest> + Send + 'static,

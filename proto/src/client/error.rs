@@ -59,9 +59,9 @@ pub enum ClientError {
     TooLarge {
         /// The server.
         url: String,
-        /// Size of the message.
+        /// Its size.
         bytes: usize,
-        /// Largest message.
+        /// The largest that is taken.
         limit: usize,
     },
     /// The server refused.

@@ -5,7 +5,7 @@ use tonic::Request;
 use super::backoff::{ClientConfig, retry};
 use super::channel::{Connection, connect};
 use super::error::{ClientError, fits_in_all};
-use crate::limits::{MAX_CHANGE_BYTES, MAX_CHANGED, MAX_MESSAGE_BYTES};
+use crate::limits::{MAX_CHANGE_BYTES, MAX_CHANGED, MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES, MAX_SEARCH_BYTES};
 use crate::v1;
 use crate::v1::index_client::IndexClient as GeneratedIndex;
 
@@ -28,9 +28,10 @@ impl IndexClient {
 
     /// Adds or replaces documents, as one change. Sent again after a transient failure: what was changed is then unchanged.
     pub async fn upsert(&self, documents: &[v1::Document]) -> Result<v1::ChangeResponse, ClientError> {
-        fits_in_all(&self.url, documents.iter().map(prost::Message::encoded_len), MAX_CHANGE_BYTES)?;
+        fits_in_all(&self.url, documents.iter().map(bytes_of), MAX_CHANGE_BYTES)?;
         let call = || {
-            let requests = documents.chunks(MAX_CHANGED).map(|some| v1::UpsertRequest { documents: some.to_vec() });
+            let some = messages(documents, bytes_of, MAX_ENCODE_BYTES);
+            let requests = some.into_iter().map(|some| v1::UpsertRequest { documents: some.to_vec() });
             let (mut inner, requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
             let mut request = Request::new(tokio_stream::iter(requests));
             request.set_timeout(self.config.call_timeout);
@@ -43,12 +44,56 @@ impl IndexClient {
     pub async fn delete(&self, keys: &[String]) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, keys.iter().map(String::len), MAX_CHANGE_BYTES)?;
         let call = || {
-            let requests = keys.chunks(MAX_CHANGED).map(|some| v1::DeleteRequest { keys: some.to_vec() });
+            let some = messages(keys, String::len, MAX_SEARCH_BYTES);
+            let requests = some.into_iter().map(|some| v1::DeleteRequest { keys: some.to_vec() });
             let (mut inner, requests) = (self.inner.clone(), requests.collect::<Vec<_>>());
             let mut request = Request::new(tokio_stream::iter(requests));
             request.set_timeout(self.config.call_timeout);
             async move { inner.delete(request).await }
         };
         Ok(retry(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
+    }
+}
+
+/// What a server counts of a document.
+fn bytes_of(document: &v1::Document) -> usize {
+    let v1::Document { key, title, text, metadata_json } = document;
+    key.len() + title.len() + text.len() + metadata_json.len()
+}
+
+/// Tags and lengths of a document with its four texts.
+const TAGS: usize = 64;
+
+/// What goes into each message of a call: at most [`MAX_CHANGED`], and `most` bytes where one alone has no more.
+fn messages<T>(all: &[T], bytes_of: impl Fn(&T) -> usize, most: usize) -> Vec<&[T]> {
+    let (mut messages, mut begin, mut bytes) = (Vec::new(), 0, 0);
+    for (at, one) in all.iter().enumerate() {
+        let more = bytes_of(one) + TAGS;
+        if at > begin && (at - begin == MAX_CHANGED || bytes + more > most) {
+            messages.push(&all[begin..at]);
+            (begin, bytes) = (at, 0);
+        }
+        bytes += more;
+    }
+    if begin < all.len() {
+        messages.push(&all[begin..]);
+    }
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_holds_what_a_server_takes() {
+        let lengths =
+            |all: &[usize]| messages(all, |bytes| *bytes, 1000).iter().map(|some| some.len()).collect::<Vec<_>>();
+        assert_eq!(lengths(&[]), [0; 0]);
+        assert_eq!(lengths(&[100; 7]), [6, 1]);
+        assert_eq!(lengths(&[10, 5000, 10, 10]), [1, 1, 2]);
+        let many = vec![0; 3 * MAX_CHANGED + 1];
+        let counts: Vec<usize> = messages(&many, |_| 0, usize::MAX).iter().map(|some| some.len()).collect();
+        assert_eq!(counts, [MAX_CHANGED, MAX_CHANGED, MAX_CHANGED, 1]);
     }
 }

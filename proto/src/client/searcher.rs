@@ -73,7 +73,8 @@ impl SearcherClient {
         explain(ExplainRequest, MAX_SEARCH_BYTES) -> ExplainResponse;
     }
 
-    /// Many questions over one call, which ends with DEADLINE_EXCEEDED after `deadline`; replies keep the order of the requests. Nothing is retried.
+    /// Many questions over one call; replies keep the order of the requests. Nothing is retried. No request is answered after `deadline`; one of 10 minutes or more is for each
+    /// request.
     pub async fn search_stream(
         &self,
         requests: impl Stream<Item = v1::SearchRequest> + Send + 'static,

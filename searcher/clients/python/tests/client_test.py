@@ -304,7 +304,7 @@ class Failures(unittest.TestCase):
             for call in (lambda: searcher.search(large), lambda: list(searcher.search_stream([large], timeout=30))):
                 with self.assertRaisesRegex(ValueError, "at most 64 MiB.*got 70,"):
                     call()
-            self.assertEqual(server.requests, [])
+            self.assertEqual((server.requests, server.taken), ([], 0))
 
     def test_a_deadline_covers_all_attempts(self):
         with serving() as (server, target), dyad.Searcher(target) as searcher:

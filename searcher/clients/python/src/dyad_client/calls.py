@@ -51,8 +51,8 @@ def serialize(message: Any) -> bytes:
     """The bytes of a request. One that no server reads is refused here: gRPC's own refusal has the code of a full server."""
     serialized: bytes = message.SerializeToString()
     if len(serialized) > MAX_MESSAGE_BYTES:
-        expected = f"at most {MAX_MESSAGE_BYTES >> 20} MiB for a call"
-        raise ValueError(f"request: expected {expected}, got {len(serialized):,} bytes. Send it in several calls, or with a smaller filter")
+        expected = f"at most {MAX_MESSAGE_BYTES >> 20} MiB"
+        raise ValueError(f"request: expected {expected}, got {len(serialized):,} bytes. Send fewer questions in it, or a smaller filter")
     return serialized
 
 

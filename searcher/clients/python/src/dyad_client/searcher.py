@@ -81,7 +81,12 @@ class Searcher:
             raise closed(self._connection.target, 0)
         call = calls.SEARCH_STREAM
         stream: Any = self._channel.stream_stream(call.path, None, call.parse)
-        replies = stream(messages(), timeout=checked_timeout(timeout), metadata=self._connection.metadata)
+        checked = checked_timeout(timeout)
+        try:
+            replies = stream(messages(), timeout=checked, metadata=self._connection.metadata)
+        except ValueError as error:
+            # Of gRPC, where the channel was closed since.
+            raise closed(self._connection.target, 0) from error
         answered = 0
         try:
             for reply in replies:
