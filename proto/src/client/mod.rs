@@ -7,6 +7,7 @@
 //! | `backoff.rs` | deadlines and retries: which failures are retried, and when |
 //! | `error.rs` | errors of a call |
 //! | `encoder.rs` | `Encoder` |
+//! | `index.rs` | `Index` |
 //! | `searcher.rs` | `Searcher` and `Admin` |
 
 mod backoff;
