@@ -1,13 +1,13 @@
 //! Vectors and metadata for the TensorFlow embedding projector: `vectors.tsv`, one vector per line, and `metadata.tsv` with a header.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use dyad_files::AtomicDir;
 use dyad_index::Snapshot;
 use dyad_index::lexical::StoredDocument;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::error::Error;
 
@@ -36,19 +36,29 @@ struct Row {
     key: String,
     title: String,
     text: String,
-    metadata: Map<String, Value>,
+    metadata: BTreeMap<String, String>,
 }
 
 impl Row {
     fn new(document: StoredDocument) -> Self {
         let StoredDocument { key, title, text, metadata_json } = document;
-        let metadata: Map<String, Value> = serde_json::from_str(&metadata_json).unwrap_or_default();
-        let metadata = metadata.into_iter().filter(|(_, value)| !value.is_array() && !value.is_object());
-        let metadata = metadata.map(|(name, value)| match value {
-            Value::String(text) => (name, cell(&text).into()),
-            other => (name, other),
-        });
-        Self { key: cell(&key), title: cell(&title), text: cell(&text), metadata: metadata.collect() }
+        let metadata: BTreeMap<String, &RawValue> = serde_json::from_str(&metadata_json).unwrap_or_default();
+        let shown = |(name, value): (String, &RawValue)| Some((name, scalar(value.get())?));
+        Self {
+            key: cell(&key),
+            title: cell(&title),
+            text: cell(&text),
+            metadata: metadata.into_iter().filter_map(shown).collect(),
+        }
+    }
+}
+
+/// A value as a cell, numbers as they are written; none where it is an array or an object, and empty where it is null.
+fn scalar(json: &str) -> Option<String> {
+    match json.as_bytes().first() {
+        Some(b'[' | b'{') => None,
+        Some(b'"') => serde_json::from_str::<String>(json).ok().map(|text| cell(&text)),
+        _ => Some(if json == "null" { "" } else { json }.to_owned()),
     }
 }
 
@@ -97,11 +107,7 @@ fn write_metadata(rows: &[Row], path: &Path) -> io::Result<()> {
     for row in rows {
         write!(file, "{}\t{}\t{}", row.key, row.title, row.text)?;
         for field in &fields {
-            match row.metadata.get(*field) {
-                None | Some(Value::Null) => write!(file, "\t")?,
-                Some(Value::String(text)) => write!(file, "\t{text}")?,
-                Some(other) => write!(file, "\t{other}")?,
-            }
+            write!(file, "\t{}", row.metadata.get(*field).map_or("", String::as_str))?;
         }
         writeln!(file)?;
     }

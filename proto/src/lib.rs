@@ -20,6 +20,7 @@ pub mod limits;
 pub mod pushback;
 pub mod service;
 pub mod status;
+pub mod strict_json;
 mod trace_context;
 pub mod validate;
 pub mod vector;

@@ -42,6 +42,8 @@ pub const MAX_FILTER_VALUES: usize = 10_000;
 pub const MAX_FILTER_FIELD_BYTES: usize = 256;
 /// Bytes of a text that a field is compared with.
 pub const MAX_FILTER_TEXT_BYTES: usize = 1024;
+/// Bytes of a whole number that a field is compared with: those of the largest doubles.
+pub const MAX_FILTER_INTEGER_BYTES: usize = 310;
 /// Keys in one `GetDocumentsRequest`.
 pub const MAX_KEYS: usize = 1024;
 /// Documents in one `SampleDocumentsRequest`.

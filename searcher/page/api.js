@@ -67,6 +67,12 @@ async function refusal(response) {
   return new Refused(message, response.status, error.status ?? "", retryMs);
 }
 
+/** Whole numbers that a number of JavaScript would round stay as they are written, where the browser can. */
+function withAllDigits(_, value, context) {
+  const isRounded = typeof value === "number" && /^-?[0-9]+$/.test(context?.source ?? "") && !Number.isSafeInteger(value);
+  return isRounded && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
+}
+
 /** The reply of a route: GET, or POST where there is a body. Throws `Refused`, or the `AbortError` of its signal. */
 export async function ask(path, body = undefined, signal = undefined) {
   const started = performance.now();
@@ -88,7 +94,7 @@ export async function ask(path, body = undefined, signal = undefined) {
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
     });
     if (response.ok) {
-      const answer = await response.json();
+      const answer = JSON.parse(await response.text(), withAllDigits);
       note(path, started, answer);
       return answer;
     }

@@ -35,7 +35,11 @@ function python(value) {
   return JSON.stringify(value).replace(HIDDEN, escape);
 }
 
-const valueOf = (value) => python(value?.text ?? value?.number ?? value?.flag ?? "");
+function valueOf(value) {
+  // Digits alone are code as they are.
+  const isInteger = /^-?(0|[1-9][0-9]*)$/.test(value?.integer ?? "");
+  return isInteger ? value.integer : python(value?.text ?? value?.number ?? value?.flag ?? value?.integer ?? "");
+}
 
 function range({ field, min, max, above, below }) {
   const name = `field(${python(field)})`;

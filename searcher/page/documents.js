@@ -11,7 +11,7 @@ const DEPTH = 8;
 
 /** Paths and values of metadata, without recursion into what is deeper than anyone reads. */
 function* flat(value, path = [], depth = 0) {
-  if (value !== null && typeof value === "object" && depth < DEPTH && Object.keys(value).length > 0 && !Array.isArray(value)) {
+  if (value !== null && typeof value === "object" && !JSON.isRawJSON?.(value) && depth < DEPTH && Object.keys(value).length > 0 && !Array.isArray(value)) {
     for (const [key, inner] of Object.entries(value)) {
       yield* flat(inner, [...path, key], depth + 1);
     }

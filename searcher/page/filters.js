@@ -17,6 +17,10 @@ const TYPES = [
 function valueOf(type, text) {
   if (type === "number") {
     const number = Number(text);
+    if (/^-?(0|[1-9][0-9]*)$/.test(text.trim()) && !Number.isSafeInteger(number)) {
+      // Rounded as a number.
+      return { integer: text.trim() };
+    }
     return { number: text.trim() === "" || !Number.isFinite(number) ? text : number };
   }
   return type === "flag" ? { flag: text.trim().toLowerCase() === "true" } : { text };
@@ -50,6 +54,9 @@ export function filterOfRows(rows) {
 
 function parts(value) {
   const [type] = Object.keys(value ?? {});
+  if (type === "integer") {
+    return ["number", String(value.integer)];
+  }
   return ["text", "number", "flag"].includes(type) ? [type, String(value[type])] : [null, ""];
 }
 

@@ -21,6 +21,7 @@ mod circuit_breaker;
 pub mod cli;
 pub mod error;
 pub mod fusion;
+mod json_values;
 pub mod memory;
 pub mod metrics;
 pub mod mirrors;

@@ -1,7 +1,7 @@
 //! A document of a corpus, and the passage of it that is embedded and indexed.
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use crate::metadata::Metadata;
 
 /// One document of a corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,7 +13,7 @@ pub struct Document {
     /// May be empty when there is a title.
     pub text: String,
     /// The corpus's own fields, unchanged; `None` where there were none.
-    pub metadata: Option<Map<String, Value>>,
+    pub metadata: Option<Metadata>,
 }
 
 impl Document {

@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`document`](Document) | a document, its passage, and its line |
+//! | [`metadata`](Metadata) | a document's own fields as JSON text |
 //! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet; plain, gzip, Zstandard; whole documents, or passages |
 //! | [`queries`] | question sets |
 //! | [`judged`](Judged) | the judged questions of a BEIR folder |
@@ -21,17 +22,22 @@ pub mod embeddings;
 mod error;
 pub mod examples;
 mod judged;
+mod metadata;
 pub mod metrics;
 mod problem;
 pub mod qrels;
 pub mod queries;
+mod raw_fields;
 mod read;
 pub mod run;
 
 pub use document::{Document, Located};
 pub use error::Error;
 pub use judged::Judged;
+pub use metadata::Metadata;
 pub use problem::{EmbeddingsProblem, Problem};
 #[cfg(feature = "clap")]
 pub use read::ReadArguments;
-pub use read::{BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, ReadOptions, Split, is_stream};
+pub use read::{
+    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split, is_stream,
+};

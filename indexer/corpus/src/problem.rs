@@ -80,6 +80,21 @@ pub enum Problem {
         /// The limit, [`crate::MAX_KEY_BYTES`].
         limit: usize,
     },
+    /// A key that could not be named in a file of keys, which has one in a line.
+    #[error("the key has a line break or a zero byte, which no file of keys could name. Use keys without them")]
+    KeyUnnameable,
+    /// Metadata that would be read with every hit.
+    #[error(
+        "the metadata of document `{key}` are too large: {bytes} bytes as compact JSON, limit {limit}. Keep large values elsewhere"
+    )]
+    MetadataTooLarge {
+        /// Of the document.
+        key: String,
+        /// As compact JSON.
+        bytes: usize,
+        /// The limit, [`crate::MAX_METADATA_BYTES`].
+        limit: usize,
+    },
     /// The key was seen before.
     #[error("key `{key}` was already used on line {first_line}. Keys must be unique; remove one of the two")]
     DuplicateKey {

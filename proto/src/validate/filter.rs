@@ -2,29 +2,42 @@
 
 use super::violations::{Check, Violations};
 use crate::limits::{
-    MAX_FILTER_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_FIELD_BYTES, MAX_FILTER_TEXT_BYTES, MAX_FILTER_VALUES,
+    MAX_FILTER_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_FIELD_BYTES, MAX_FILTER_INTEGER_BYTES, MAX_FILTER_TEXT_BYTES,
+    MAX_FILTER_VALUES,
 };
 use crate::v1;
 use crate::v1::filter::Condition;
 use crate::v1::filter_value::Value;
 
+/// Whose filter it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Request,
+    /// What its numbers say is what its holder may see: none of them may have been rounded.
+    Key,
+}
+
 /// Counts so far.
-#[derive(Default)]
 struct Count {
+    of: Of,
     conditions: usize,
     values: usize,
 }
 
-/// Checks a filter that is of no request.
-pub fn filter(filter: &v1::Filter) -> Result<(), Violations> {
+/// Checks the filter of an API key.
+pub fn key_filter(filter: &v1::Filter) -> Result<(), Violations> {
     let mut violations = Check::default();
-    check(&mut violations, "filter", filter);
+    whole(&mut violations, "filter", filter, Of::Key);
     violations.done()
 }
 
 /// Checks a filter; `at` is its path in the request.
 pub(super) fn check(check: &mut Check, at: &str, filter: &v1::Filter) {
-    let mut count = Count::default();
+    whole(check, at, filter, Of::Request);
+}
+
+fn whole(check: &mut Check, at: &str, filter: &v1::Filter, of: Of) {
+    let mut count = Count { of, conditions: 0, values: 0 };
     one(check, at, filter, 1, &mut count);
     if count.conditions > MAX_FILTER_CONDITIONS {
         check.fail(at, format!("expected at most {MAX_FILTER_CONDITIONS} conditions, got {}", count.conditions));
@@ -51,7 +64,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
             let at = format!("{at}.equals");
             field(check, &at, &equals.field);
             count.values += 1;
-            value(check, &format!("{at}.value"), equals.value.as_ref());
+            equal(check, &format!("{at}.value"), equals.value.as_ref(), count.of);
         }
         Condition::OneOf(one_of) => {
             let at = format!("{at}.one_of");
@@ -59,12 +72,12 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
             check.count(&format!("{at}.values"), one_of.values.len(), MAX_FILTER_VALUES);
             count.values += one_of.values.len();
             for (i, one) in one_of.values.iter().enumerate().take(MAX_FILTER_VALUES) {
-                value(check, &format!("{at}.values[{i}]"), Some(one));
+                equal(check, &format!("{at}.values[{i}]"), Some(one), count.of);
             }
         }
         Condition::Range(range) => {
             count.values += 2;
-            between(check, &format!("{at}.range"), range);
+            between(check, &format!("{at}.range"), range, count.of);
         }
         Condition::Exists(exists) => field(check, &format!("{at}.exists"), &exists.field),
         Condition::Keys(keys) => {
@@ -93,9 +106,43 @@ fn field(check: &mut Check, at: &str, name: &str) {
     }
 }
 
+/// A value that a field's are to be equal to.
+fn equal(check: &mut Check, at: &str, wanted: Option<&v1::FilterValue>, of: Of) {
+    value(check, at, wanted);
+    if let Some(Value::Number(number)) = wanted.and_then(|wanted| wanted.value.as_ref())
+        && number.is_finite()
+        && stands_for_several(*number, of)
+    {
+        let why = "doubles do not tell whole numbers apart from 2^53 on";
+        check.fail(at, format!("expected `integer` with its digits as text, got `number` {number}: {why}"));
+    }
+}
+
+/// Whether a double may have been a whole number that is not equal to it: one of 64 bits, or, of a key, any.
+fn stands_for_several(number: f64, of: Of) -> bool {
+    const FIRST: f64 = (1_u64 << 53) as f64;
+    let is_of_64_bits = (i64::MIN as f64..(1_u128 << 64) as f64).contains(&number);
+    number.abs() >= FIRST && (of == Of::Key || is_of_64_bits)
+}
+
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_short = digits == "0" || !digits.starts_with('0');
+    !digits.is_empty() && is_short && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>) {
     match value.and_then(|value| value.value.as_ref()) {
-        None => check.fail(at, "expected `text`, `number` or `flag`, got none"),
+        None => check.fail(at, "expected `text`, `number`, `integer` or `flag`, got none"),
+        Some(Value::Integer(text)) if !is_integer(text) || text.len() > MAX_FILTER_INTEGER_BYTES => {
+            let got: String = text.chars().take(MAX_FILTER_INTEGER_BYTES).collect();
+            check.fail(
+                at,
+                format!(
+                    "expected at most {MAX_FILTER_INTEGER_BYTES} bytes of decimal digits, as 42 or -7, got `{got}`"
+                ),
+            );
+        }
         Some(Value::Text(text)) if text.len() > MAX_FILTER_TEXT_BYTES => {
             check.fail(at, format!("expected at most {MAX_FILTER_TEXT_BYTES} bytes, got {}", text.len()));
         }
@@ -106,16 +153,29 @@ fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>) {
     }
 }
 
-fn between(check: &mut Check, at: &str, range: &v1::FieldRange) {
+/// The type that values are compared as.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Text(_) => "text",
+        Value::Number(_) | Value::Integer(_) => "number",
+        Value::Flag(_) => "flag",
+    }
+}
+
+fn between(check: &mut Check, at: &str, range: &v1::FieldRange, of: Of) {
     field(check, at, &range.field);
     let mut kinds = Vec::new();
     for (name, end) in [("min", &range.min), ("above", &range.above), ("max", &range.max), ("below", &range.below)] {
         if let Some(end) = end {
-            value(check, &format!("{at}.{name}"), Some(end));
-            if matches!(end.value, Some(Value::Flag(_))) {
-                check.fail(format!("{at}.{name}"), "expected `number` or `text`, got `flag`");
+            let at = &format!("{at}.{name}");
+            match of {
+                Of::Request => value(check, at, Some(end)),
+                Of::Key => equal(check, at, Some(end), of),
             }
-            kinds.push(end.value.as_ref().map(std::mem::discriminant));
+            if matches!(end.value, Some(Value::Flag(_))) {
+                check.fail(at, "expected `number`, `integer` or `text`, got `flag`");
+            }
+            kinds.push(end.value.as_ref().map(kind));
         }
     }
     for (one, other) in [(("min", &range.min), ("above", &range.above)), (("max", &range.max), ("below", &range.below))]
@@ -171,7 +231,8 @@ mod tests {
         assert!(said(Some(equals("", text("en")))).contains("`filter.equals.field`: expected text, got none"));
         assert!(said(Some(equals("a\0b", text("en")))).contains("`filter.equals.field`: expected a name without"));
         assert!(
-            said(Some(equals("lang", None))).contains("`filter.equals.value`: expected `text`, `number` or `flag`")
+            said(Some(equals("lang", None)))
+                .contains("`filter.equals.value`: expected `text`, `number`, `integer` or `flag`")
         );
         let inner = Condition::Any(list(vec![Some(equals("a", number(1.0))), Some(equals("b", number(f64::NAN)))]));
         let both = said(Some(Condition::All(list(vec![Some(inner), None]))));
@@ -205,7 +266,44 @@ mod tests {
         assert!(ends(None, text("a"), number(1.0), None).contains("of one type"));
         assert!(ends(None, None, number(f64::NAN), None).contains("`filter.range.above`: expected a finite number"));
         let flag = Some(v1::FilterValue { value: Some(Value::Flag(true)) });
-        assert!(range(flag, None).contains("`filter.range.min`: expected `number` or `text`, got `flag`"));
+        assert!(range(flag, None).contains("`filter.range.min`: expected `number`, `integer` or `text`, got `flag`"));
+    }
+
+    #[test]
+    fn doubles_that_stand_for_several_whole_numbers_equal_nothing() {
+        let of_request = |value| said(Some(equals("id", value)));
+        let of_key = |condition| {
+            let filter = v1::Filter { condition: Some(condition) };
+            key_filter(&filter).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+        };
+        let integer = |digits: &str| Some(v1::FilterValue { value: Some(Value::Integer(digits.into())) });
+        for fine in [9_007_199_254_740_991.0, -9_007_199_254_740_991.0, 0.5, 0.0] {
+            assert_eq!(of_request(number(fine)), "fine", "{fine}");
+            assert_eq!(of_key(equals("id", number(fine))), "fine", "{fine}");
+        }
+        for wide in [1e20, 1e300, -1e19, 18_446_744_073_709_551_616.0] {
+            assert_eq!(of_request(number(wide)), "fine", "{wide}");
+            assert!(of_key(equals("id", number(wide))).contains("expected `integer`"), "{wide}");
+        }
+        for several in [9_007_199_254_740_992.0, 1.234_567_890_123_456_8e18, -9_223_372_036_854_775_808.0, 1.8e19] {
+            let refused = of_request(number(several));
+            assert!(refused.contains("`filter.equals.value`: expected `integer` with its digits"), "{refused}");
+            let values = vec![number(1.0).unwrap(), number(several).unwrap()];
+            let one_of = Condition::OneOf(v1::FieldOneOf { field: "id".into(), values });
+            assert!(said(Some(one_of)).contains("`filter.one_of.values[1]`: expected `integer`"));
+            let range = v1::FieldRange { field: "id".into(), below: number(several), ..Default::default() };
+            assert_eq!(said(Some(Condition::Range(range.clone()))), "fine");
+            assert!(of_key(Condition::Range(range)).contains("`filter.range.below`: expected `integer`"));
+        }
+        for fine in ["0", "7", "-7", "1234567890123456789", "18446744073709551615", "100000000000000000001"] {
+            assert_eq!(of_request(integer(fine)), "fine", "{fine}");
+            assert_eq!(of_key(equals("id", integer(fine))), "fine", "{fine}");
+        }
+        for wrong in ["", "-", "+1", "01", "-00", "1.0", "1e3", " 1", "1 ", "x", &"1".repeat(400)] {
+            assert!(of_request(integer(wrong)).contains("bytes of decimal digits"), "{wrong}");
+        }
+        let range = v1::FieldRange { field: "id".into(), min: integer("1"), max: number(2.0), ..Default::default() };
+        assert_eq!(said(Some(Condition::Range(range))), "fine", "both are numbers");
     }
 
     #[test]

@@ -29,6 +29,15 @@ pub fn folder_name(path: &Path) -> &str {
     if index_name(folder).is_ok() { folder } else { UNNAMED }
 }
 
+/// The parts of an argument `NAME=PATH`, or of a path alone, which has no name or a `/` before its first `=`.
+pub fn named_path(argument: &Path) -> Result<(Option<&str>, &Path), String> {
+    let parts = argument.to_str().and_then(|text| text.split_once('='));
+    match parts.filter(|(name, _)| !name.contains('/')) {
+        None => Ok((None, argument)),
+        Some((name, path)) => index_name(name).map(|()| (Some(name), Path::new(path))),
+    }
+}
+
 /// Checks the `index` of a request that has no other field to check; empty is the default one.
 pub fn named_index(index: &str) -> Result<(), Violations> {
     let mut violations = Check::default();

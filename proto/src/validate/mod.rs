@@ -20,8 +20,8 @@ use self::violations::Check;
 use crate::limits;
 use crate::v1;
 
-pub use filter::filter;
-pub use index::{folder_name, index_name, named_index};
+pub use filter::key_filter;
+pub use index::{folder_name, index_name, named_index, named_path};
 pub use search::{ranking_depth, search_batch_request, search_request};
 pub use violations::{Violation, Violations};
 
@@ -116,6 +116,12 @@ pub fn upsert_request(request: &v1::UpsertRequest) -> Result<(), Violations> {
     check.count("documents", request.documents.len(), limits::MAX_CHANGED);
     for (i, document) in request.documents.iter().enumerate().take(limits::MAX_CHANGED) {
         check.key(&format!("documents[{i}].key"), &document.key);
+        if document.key.contains(['\n', '\r', '\0']) {
+            check.fail(
+                format!("documents[{i}].key"),
+                "expected no line break and no zero byte: files of keys have one in a line",
+            );
+        }
         let text = if document.text.trim().is_empty() { &document.title } else { &document.text };
         check.text(&format!("documents[{i}].text"), text, limits::MAX_TEXT_BYTES);
         let bytes = document.title.len() + document.text.len();

@@ -1,12 +1,16 @@
 //! `--filter`: one condition in a small syntax.
 //!
 //! `FIELD=VALUE` (or `==`), `FIELD!=VALUE`, `FIELD>=VALUE`, `FIELD>VALUE`, `FIELD<=VALUE`, `FIELD<VALUE`,
-//! `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number, `true`, `false` or a text; in double quotes it is a text in any case (a JSON
+//! `FIELD in VALUE|VALUE|...`, `FIELD exists`. A value is a number (whole ones of any size are exact), `true`, `false` or a text; in double quotes it is a text in any case (a JSON
 //! string). Values of `key` and `title` are always texts.
 
+use dyad_index::lexical::ExactNumber;
 use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
+
+/// From here on several whole numbers may have the same nearest double.
+const FIRST_BY_DIGITS: f64 = (1_u64 << 53) as f64;
 
 /// The condition that an argument states.
 pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
@@ -91,11 +95,21 @@ fn value(field: &str, text: &str) -> Result<v1::FilterValue, String> {
             ("true", _) => Value::Flag(true),
             ("false", _) => Value::Flag(false),
             // `inf` and `nan` are words.
-            (_, Ok(number)) if number.is_finite() => Value::Number(number),
+            (_, Ok(number)) if number.is_finite() => exact_number(text, number),
             _ => Value::Text(text.to_owned()),
         }
     };
     Ok(v1::FilterValue { value: Some(value) })
+}
+
+/// A number as a filter names it: from 2^53 on by all of its digits.
+fn exact_number(text: &str, nearest: f64) -> Value {
+    match ExactNumber::parse(text.strip_prefix('+').unwrap_or(text)) {
+        Some(number) if nearest.abs() >= FIRST_BY_DIGITS => {
+            Value::Integer(number.digits().unwrap_or_else(|| format!("{nearest:.0}")))
+        }
+        _ => Value::Number(nearest),
+    }
 }
 
 #[cfg(test)]
@@ -112,13 +126,21 @@ mod tests {
 
     #[test]
     fn each_operator_is_its_condition() {
-        let parsed = |argument| parse(argument).unwrap().condition.unwrap();
+        let parsed = |argument: &str| parse(argument).unwrap().condition.unwrap();
         assert_eq!(parsed("lang=en"), equals("lang", text("en")));
         assert_eq!(parsed("lang = en"), equals("lang", text("en")));
         assert_eq!(parsed("year=1999"), equals("year", number(1999.0)));
         assert_eq!(parsed("year=\"1999\""), equals("year", text("1999")));
         assert_eq!(parsed("title=1984"), equals("title", text("1984")));
         assert_eq!(parsed("name=nan"), equals("name", text("nan")));
+        let integer = |digits: &str| v1::FilterValue { value: Some(Value::Integer(digits.into())) };
+        for id in ["1234567890123456789", "9007199254740993", "-9007199254740993", "100000000000000000001"] {
+            assert_eq!(parsed(&format!("tenant={id}")), equals("tenant", integer(id)));
+        }
+        assert_eq!(parsed("tenant=+9007199254740993"), equals("tenant", integer("9007199254740993")));
+        assert_eq!(parsed("tenant=1e18"), equals("tenant", integer("1000000000000000000")));
+        assert_eq!(parsed("tenant=1e23"), equals("tenant", integer("99999999999999991611392")));
+        assert_eq!(parsed("tenant=9007199254740991"), equals("tenant", number(9_007_199_254_740_991.0)));
         assert_eq!(parsed("url=a?b=c"), equals("url", text("a?b=c")));
         assert_eq!(parsed("text=a in b"), equals("text", text("a in b")));
         let flag = v1::FilterValue { value: Some(Value::Flag(true)) };

@@ -85,14 +85,11 @@ fn is_url(path: &str) -> bool {
 
 /// The index that an argument says: `NAME=DIR`, or a path alone.
 fn named(argument: &Path) -> anyhow::Result<IndexPath> {
-    let parts = argument.to_str().and_then(|text| text.split_once('='));
-    let Some((name, path)) = parts.filter(|(name, _)| !name.contains('/')) else {
-        return Ok(IndexPath::new(argument));
-    };
     let refused =
         |error| UsageError(format!("--index `{}`: {error}", without_secrets(&argument.display().to_string())));
-    validate::index_name(name).map_err(refused)?;
-    Ok(IndexPath { name: name.to_owned(), path: PathBuf::from(path), is_default: false })
+    let (name, path) = validate::named_path(argument).map_err(refused)?;
+    let by_folder = IndexPath::new(path);
+    Ok(IndexPath { name: name.map_or(by_folder.name, str::to_owned), ..by_folder })
 }
 
 /// The folders of a directory that are indexes; others are logged and left out.

@@ -3,10 +3,12 @@
 use dyad_proto::v1;
 use serde_json::{Value, json};
 
-/// Prints one JSON value, indented.
+use crate::json_values::with_values;
+
+/// Prints one JSON value, indented. What a field `NAME_json` holds as text is the value of `NAME`.
 pub(super) fn print(value: &Value) -> anyhow::Result<()> {
     use std::io::Write as _;
-    writeln!(std::io::stdout().lock(), "{value:#}")?;
+    writeln!(std::io::stdout().lock(), "{}", with_values(&format!("{value:#}")))?;
     Ok(())
 }
 
@@ -20,8 +22,8 @@ fn placement(placement: Option<v1::Placement>) -> Value {
 }
 
 fn document(document: &v1::Document) -> Value {
-    let metadata: Value = serde_json::from_str(&document.metadata_json).unwrap_or(Value::Null);
-    json!({"key": document.key, "title": document.title, "text": document.text, "metadata": metadata})
+    let v1::Document { key, title, text, metadata_json } = document;
+    json!({"key": key, "title": title, "text": text, "metadata_json": metadata_json})
 }
 
 fn hits(all: &[v1::Hit]) -> Value {
@@ -38,20 +40,21 @@ fn hits(all: &[v1::Hit]) -> Value {
                 "text": text,
                 "highlights": highlights.iter().map(|range| json!([range.start, range.end])).collect::<Value>(),
             })),
-            "group": hit.group.as_ref().map(|group| json!({"value": value(group), "hits": hits(&group.hits)})),
+            "group": hit.group.as_ref().map(|group| json!({"value_json": value(group), "hits": hits(&group.hits)})),
         })
     };
     all.iter().map(hit).collect()
 }
 
-/// A group's value; null where its document has none.
-fn value(group: &v1::Group) -> Value {
+/// A group's value as text; null where its document has none.
+fn value(group: &v1::Group) -> String {
     use v1::filter_value::Value as Of;
     match group.value.as_ref().and_then(|value| value.value.as_ref()) {
-        Some(Of::Text(text)) => json!(text),
-        Some(Of::Number(number)) => json!(number),
-        Some(Of::Flag(flag)) => json!(flag),
-        None => Value::Null,
+        Some(Of::Text(text)) => json!(text).to_string(),
+        Some(Of::Number(number)) => json!(number).to_string(),
+        Some(Of::Integer(digits)) => digits.clone(),
+        Some(Of::Flag(flag)) => json!(flag).to_string(),
+        None => Value::Null.to_string(),
     }
 }
 

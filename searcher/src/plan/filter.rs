@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use dyad_index::lexical::{FieldValue, Filter};
+use dyad_index::lexical::{ExactNumber, FieldValue, Filter};
 use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
@@ -40,7 +40,8 @@ fn end(included: Option<&v1::FilterValue>, excluded: Option<&v1::FilterValue>) -
 fn value(value: &v1::FilterValue) -> Option<FieldValue> {
     Some(match value.value.as_ref()? {
         Value::Text(text) => FieldValue::Text(text.clone()),
-        Value::Number(number) => FieldValue::Number(*number),
+        Value::Number(number) => FieldValue::Number((*number).into()),
+        Value::Integer(digits) => FieldValue::Number(ExactNumber::parse(digits)?),
         Value::Flag(flag) => FieldValue::Flag(*flag),
     })
 }

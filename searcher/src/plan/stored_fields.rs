@@ -1,10 +1,13 @@
 //! Which stored fields of a document are wanted.
 
-use dyad_index::lexical::StoredDocument;
-use serde_json::{Map, Value};
+use dyad_index::lexical::{MetadataFieldName, MetadataFields, StoredDocument};
+use serde_json::value::RawValue;
 
 /// What the path of a metadata field may start with, as in filters.
 const METADATA: &str = "metadata.";
+
+/// Depth of objects and arrays that is looked at: that of the JSON that indexes take.
+const DEPTH: usize = 128;
 
 /// Stored fields of a hit's document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,49 +52,53 @@ impl StoredFields {
     }
 }
 
-/// The values at some paths of an object, with the objects that they are in; empty where there is none of them.
+/// The values at some paths of an object, with the objects that they are in, as they are written; empty where there is none of them.
 fn part_of(json: &str, paths: &[String]) -> String {
-    let Ok(object) = serde_json::from_str::<Map<String, Value>>(json) else { return String::new() };
-    let part = part(object, "", paths);
-    if part.is_empty() { String::new() } else { Value::Object(part).to_string() }
+    part(json, "", paths, 0).unwrap_or_default()
 }
 
-/// Recursion is as deep as the paths are long, and arrays within arrays.
-fn part(object: Map<String, Value>, at: &str, paths: &[String]) -> Map<String, Value> {
-    let wanted = |(name, value): (String, Value)| {
-        let path = format!("{at}{name}");
-        if paths.contains(&path) {
-            return Some((name, value));
-        }
-        let inside = format!("{path}.");
-        if !paths.iter().any(|wanted| wanted.starts_with(&inside)) {
-            return None;
-        }
-        Some((name, part_within(value, &inside, paths)?))
+/// Recursion is as deep as the paths are long, and arrays within arrays, up to [`DEPTH`].
+fn part(object: &str, at: &str, paths: &[String], depth: usize) -> Option<String> {
+    let MetadataFields(fields) = serde_json::from_str(object).ok()?;
+    let wanted = |(name, value): (MetadataFieldName<'_>, &RawValue)| {
+        let path = format!("{at}{}", name.0);
+        let value = if paths.contains(&path) {
+            value.get().to_owned()
+        } else {
+            let inside = format!("{path}.");
+            paths
+                .iter()
+                .any(|wanted| wanted.starts_with(&inside))
+                .then(|| part_within(value.get(), &inside, paths, depth))??
+        };
+        Some(format!("{}:{value}", serde_json::to_string(&name.0).ok()?))
     };
-    object.into_iter().filter_map(wanted).collect()
+    let parts: Vec<String> = fields.into_iter().filter_map(wanted).collect();
+    (!parts.is_empty()).then(|| format!("{{{}}}", parts.join(",")))
 }
 
 /// The same of a value; of an array those of its objects, as a filter by such a path matches each of them.
-fn part_within(value: Value, at: &str, paths: &[String]) -> Option<Value> {
-    match value {
-        Value::Object(value) => Some(part(value, at, paths)).filter(|part| !part.is_empty()).map(Value::Object),
-        Value::Array(all) => {
-            let parts: Vec<Value> = all.into_iter().filter_map(|value| part_within(value, at, paths)).collect();
-            Some(parts).filter(|parts| !parts.is_empty()).map(Value::Array)
-        }
-        _ => None,
+fn part_within(value: &str, at: &str, paths: &[String], depth: usize) -> Option<String> {
+    if depth == DEPTH {
+        return None;
     }
+    if value.starts_with('{') {
+        return part(value, at, paths, depth + 1);
+    }
+    let all: Vec<&RawValue> = serde_json::from_str(value).ok()?;
+    let parts: Vec<String> =
+        all.into_iter().filter_map(|value| part_within(value.get(), at, paths, depth + 1)).collect();
+    (!parts.is_empty()).then(|| format!("[{}]", parts.join(",")))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn of(names: &[&str]) -> [String; 4] {
-        let metadata = r#"{"lang":"en","author":{"name":"a","born":{"year":1815,"place":"x"}},"text":7,"a.b":[1]}"#;
+        let metadata = r#"{"lang":"en","author":{"name":"a","born":{"year":1815,"place":"x"}},"text":7.50,"a.b":[1]}"#;
         let [key, title, text, metadata_json] = ["k", "the title", "the text", metadata].map(String::from);
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let part = StoredFields::named(&names).of(StoredDocument { key, title, text, metadata_json });
@@ -104,7 +111,7 @@ mod tests {
         assert_eq!(of(&["key"]), ["k", "", "", ""]);
         assert_eq!(of(&["title", "lang"]), ["k", "the title", "", r#"{"lang":"en"}"#]);
         assert_eq!(of(&["text"]), ["k", "", "the text", ""]);
-        assert_eq!(of(&["metadata.text"]), ["k", "", "", r#"{"text":7}"#]);
+        assert_eq!(of(&["metadata.text"]), ["k", "", "", r#"{"text":7.50}"#]);
         assert_eq!(of(&["author.born.year"]), ["k", "", "", r#"{"author":{"born":{"year":1815}}}"#]);
         let metadata = |names: &[&str]| serde_json::from_str::<Value>(&of(names)[3]).unwrap();
         assert_eq!(metadata(&["author.name", "a.b"]), json!({"a.b": [1], "author": {"name": "a"}}));

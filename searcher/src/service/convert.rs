@@ -36,6 +36,8 @@ pub(super) fn certificate(certificate: &Certificate) -> v1::Certificate {
         recall: certificate.recall.iter().map(recall_point).collect(),
         filtered: filtered.collect(),
         expansions: certificate.expansions.iter().map(expansion_point).collect(),
+        vectors: certificate.vectors,
+        lost_since: certificate.lost_since,
     }
 }
 
@@ -137,7 +139,7 @@ fn field_value(value: FieldValue) -> v1::FilterValue {
     use v1::filter_value::Value;
     let value = match value {
         FieldValue::Text(text) => Value::Text(text),
-        FieldValue::Number(number) => Value::Number(number),
+        FieldValue::Number(number) => number.digits().map_or(Value::Number(number.nearest()), Value::Integer),
         FieldValue::Flag(flag) => Value::Flag(flag),
     };
     v1::FilterValue { value: Some(value) }

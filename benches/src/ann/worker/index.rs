@@ -78,9 +78,11 @@ impl Engine for WholeIndex {
 fn condition(condition: Condition) -> Filter {
     match condition {
         Condition::Equals { field, value } => Filter::OneOf { field, values: vec![FieldValue::Text(value)] },
-        Condition::Below { field, bound } => {
-            Filter::Range { field, min: Bound::Unbounded, max: Bound::Excluded(FieldValue::Number(bound.into())) }
-        }
+        Condition::Below { field, bound } => Filter::Range {
+            field,
+            min: Bound::Unbounded,
+            max: Bound::Excluded(FieldValue::Number(f64::from(bound).into())),
+        },
     }
 }
 

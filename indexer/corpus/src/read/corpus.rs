@@ -2,13 +2,13 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use super::MAX_KEY_BYTES;
 use super::files::Files;
 use super::flaws::Flaws;
 use super::keys::Keys;
 use super::options::{Format, ReadOptions, format_of};
 use super::records::Records;
 use super::unstored::Unstored;
+use super::{MAX_KEY_BYTES, MAX_METADATA_BYTES};
 use crate::document::{Document, Located};
 use crate::error::Error;
 use crate::problem::Problem;
@@ -36,6 +36,18 @@ pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
     }
     if key.len() > MAX_KEY_BYTES {
         return Err(Problem::KeyTooLong { bytes: key.len(), limit: MAX_KEY_BYTES });
+    }
+    if key.contains(['\n', '\r', '\0']) {
+        return Err(Problem::KeyUnnameable);
+    }
+    Ok(())
+}
+
+/// Refuses metadata that are too large to store.
+fn check_metadata(document: &Document) -> Result<(), Problem> {
+    let bytes = document.metadata.as_ref().map_or(0, |metadata| metadata.as_json().len());
+    if bytes > MAX_METADATA_BYTES {
+        return Err(Problem::MetadataTooLarge { key: document.key.clone(), bytes, limit: MAX_METADATA_BYTES });
     }
     Ok(())
 }
@@ -185,6 +197,7 @@ impl CorpusReader {
     }
 
     fn check(&self, document: &Document) -> Result<(), Problem> {
+        check_metadata(document)?;
         if self.options.metadata_only { check_key(&document.key) } else { check(document, self.options.max_text_bytes) }
     }
 

@@ -1,10 +1,14 @@
 //! One JSON object per line.
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::FieldNames;
 use super::unstored::Unstored;
 use crate::document::Document;
+use crate::metadata::Metadata;
 use crate::problem::Problem;
+use crate::raw_fields::{RawFields, RawName};
 
 /// Names of a document's key, in the order they are looked for.
 const KEY_FIELDS: &[&str] = &["_id", "id", "docid", "key"];
@@ -85,8 +89,14 @@ impl Record {
         }
     }
 
-    /// The object `metadata`, with the fields that are stored with it.
-    fn metadata(&mut self, fields: &FieldNames) -> Result<Option<Map<String, Value>>, Problem> {
+    /// The object `metadata`, with the fields that are stored with it, as they are written.
+    fn metadata(&mut self, fields: &FieldNames, written: Written<'_>) -> Result<Option<Metadata>, Problem> {
+        let object = self.metadata_object(fields)?.unwrap_or_default();
+        let metadata = Metadata::written(&object, |object| written.fields(fields, object));
+        metadata.map_err(|error| Problem::Json { message: message(&error) })
+    }
+
+    fn metadata_object(&mut self, fields: &FieldNames) -> Result<Option<Map<String, Value>>, Problem> {
         let mut metadata = self.optional_object("metadata")?;
         let names = Names::of(fields);
         for name in &fields.metadata {
@@ -109,10 +119,47 @@ impl Record {
     }
 }
 
+/// Where the JSON of a record is, in which numbers have all of their digits.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Written<'a> {
+    /// In the line that is the record.
+    Line(&'a str),
+    /// In the column `metadata`, where that is JSON as text; other columns have types.
+    Column(Option<&'a str>),
+}
+
+impl<'a> Written<'a> {
+    /// The values of an object that was made of `metadata` and the fields that are stored with it.
+    fn fields(self, names: &FieldNames, object: &Map<String, Value>) -> serde_json::Result<Option<RawFields<'a>>> {
+        let line = match self {
+            Self::Line(line) => line,
+            Self::Column(None) => return Ok(None),
+            Self::Column(Some(metadata)) => {
+                let mut fields: RawFields<'a> = serde_json::from_str(metadata)?;
+                // Their values are those of columns.
+                fields.0.retain(|(name, _)| names.metadata.iter().all(|column| *column != name.0));
+                return Ok(Some(fields));
+            }
+        };
+        let is_stored = |name: &str| name == "metadata" || names.metadata.iter().any(|stored| stored == name);
+        let line = RawFields::wanted(line, is_stored)?;
+        let mut fields = match line.last("metadata").filter(|metadata| metadata.get() != "null") {
+            Some(metadata) => serde_json::from_str(metadata.get())?,
+            None => RawFields::default(),
+        };
+        for name in names.metadata.iter().filter(|name| object.contains_key(*name)) {
+            if let Some(value) = line.last(name).filter(|value| value.get() != "null") {
+                fields.0.push((RawName(Cow::Owned(name.clone())), value));
+            }
+        }
+        Ok(Some(fields))
+    }
+}
+
 /// Key and metadata of a document; other fields are not looked at.
-pub(super) fn metadata(mut record: Record, fields: &FieldNames) -> Result<Document, Problem> {
+pub(super) fn metadata(mut record: Record, fields: &FieldNames, written: Written<'_>) -> Result<Document, Problem> {
     let key = record.key(&Names::of(fields).key)?;
-    let metadata = record.metadata(fields)?;
+    let metadata = record.metadata(fields, written)?;
     Ok(Document { key, metadata, ..Document::default() })
 }
 
@@ -122,10 +169,15 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
 }
 
 /// A record as a document; other fields go to `unstored`.
-pub(super) fn document(mut record: Record, fields: &FieldNames, unstored: &mut Unstored) -> Result<Document, Problem> {
+pub(super) fn document(
+    mut record: Record,
+    fields: &FieldNames,
+    written: Written<'_>,
+    unstored: &mut Unstored,
+) -> Result<Document, Problem> {
     let names = Names::of(fields);
     // Before the others, so that a field may be both.
-    let metadata = record.metadata(fields)?;
+    let metadata = record.metadata(fields, written)?;
     let document = Document {
         key: record.key(&names.key)?,
         title: record.optional_text(&names.title)?.unwrap_or_default(),

@@ -55,3 +55,5 @@ pub(crate) use tsv::{Columns, quoted_fields};
 
 /// Longest key, in bytes. Far above any identifier in use, far below what term dictionaries can hold.
 pub const MAX_KEY_BYTES: usize = 4096;
+/// Bytes that the metadata of a document may have as compact JSON, from files and over gRPC alike: 1 MiB.
+pub const MAX_METADATA_BYTES: usize = 1 << 20;

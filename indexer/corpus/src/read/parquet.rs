@@ -31,6 +31,8 @@ pub(super) struct ParquetRows {
     /// Names of columns that are not read.
     unstored: Vec<String>,
     failed: bool,
+    /// The column `metadata` of the last row, where it is JSON as text.
+    metadata_text: Option<String>,
 }
 
 impl std::fmt::Debug for ParquetRows {
@@ -69,7 +71,16 @@ impl ParquetRows {
             Ok((rows_of, u64::try_from(rows).unwrap_or_default(), unstored))
         });
         let (rows, total_rows, unstored) = opened.map_err(broken)?;
-        Ok(Self { path: path.to_owned(), rows, row: 0, total_rows, file_bytes, unstored, failed: false })
+        Ok(Self {
+            path: path.to_owned(),
+            rows,
+            row: 0,
+            total_rows,
+            file_bytes,
+            unstored,
+            failed: false,
+            metadata_text: None,
+        })
     }
 
     /// The next row as named values, with its number from 1; nothing at the end. A file that turns out to be damaged ends the reading.
@@ -82,6 +93,8 @@ impl ParquetRows {
             Ok(None) => Ok(None),
             Ok(Some(row)) => {
                 self.row += 1;
+                let mut columns = row.get_column_iter();
+                self.metadata_text = columns.find_map(|(name, field)| json_text(name, field)).map(str::to_owned);
                 Ok(Some((self.row, values(row))))
             }
             Err(reason) => {
@@ -92,6 +105,11 @@ impl ParquetRows {
                 Err(Error::Read { path: self.path.clone(), line: self.row, reason })
             }
         }
+    }
+
+    /// The column `metadata` of the last row, where it is JSON as text.
+    pub(super) fn metadata_text(&self) -> Option<&str> {
+        self.metadata_text.as_deref()
     }
 
     /// Names of columns that are no field.
@@ -118,6 +136,14 @@ fn caught<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String
     }
 }
 
+/// The text of a column that is an object of JSON.
+fn json_text<'a>(name: &str, field: &'a Field) -> Option<&'a str> {
+    match field {
+        Field::Str(text) if name == "metadata" && text.trim_start().starts_with('{') => Some(text),
+        _ => None,
+    }
+}
+
 /// Columns by name; those that are null are absent.
 fn values(row: Row) -> Result<Map<String, Value>, Problem> {
     let columns = row.into_columns().into_iter().filter(|(_, field)| !matches!(field, Field::Null));
@@ -139,10 +165,9 @@ fn json(name: &str, field: Field) -> Result<Value, Problem> {
         Field::ULong(value) => value.into(),
         Field::Float(value) => float(f64::from(value)),
         Field::Double(value) => float(value),
-        Field::Str(text) if name == "metadata" && text.trim_start().starts_with('{') => {
-            serde_json::from_str(&text).unwrap_or(Value::String(text))
-        }
-        Field::Str(text) => Value::String(text),
+        Field::Str(ref text) => json_text(name, &field)
+            .and_then(|json| serde_json::from_str(json).ok())
+            .unwrap_or_else(|| Value::String(text.clone())),
         // Texts of writers that do not say that they are.
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
             Ok(text) => Value::String(text.to_owned()),

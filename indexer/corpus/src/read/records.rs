@@ -4,7 +4,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::ReadOptions;
-use super::jsonl::{self, Record};
+use super::jsonl::{self, Record, Written};
 use super::lines::Lines;
 use super::options::Format;
 use super::parquet::ParquetRows;
@@ -48,10 +48,11 @@ impl Records {
         match self {
             Self::Jsonl(lines) => Ok(lines.advance()?.map(|(line, text)| {
                 let parsed = Record::parse(text).and_then(|record| {
+                    let written = Written::Line(text);
                     if options.metadata_only {
-                        jsonl::metadata(record, &options.fields)
+                        jsonl::metadata(record, &options.fields, written)
                     } else {
-                        jsonl::document(record, &options.fields, unstored)
+                        jsonl::document(record, &options.fields, written, unstored)
                     }
                 });
                 (line, parsed)
@@ -70,7 +71,9 @@ impl Records {
             Self::Parquet(rows) => {
                 let Some((row, fields)) = rows.advance()? else { return Ok(None) };
                 rows.unstored().iter().for_each(|name| unstored.add(&only(name)));
-                Ok(Some((row, fields.and_then(|fields| jsonl::document(Record(fields), &options.fields, unstored)))))
+                let written = Written::Column(rows.metadata_text());
+                let document = |fields| jsonl::document(Record(fields), &options.fields, written, unstored);
+                Ok(Some((row, fields.and_then(document))))
             }
         }
     }

@@ -4,6 +4,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Split;
 use crate::document::Document;
+use crate::metadata::Metadata;
 use crate::problem::Problem;
 
 /// Fields of the metadata that say of which document a passage is, and which of its passages, from 0.
@@ -21,23 +22,24 @@ struct Piece {
 impl Split {
     /// The passages of a document, in its order: at least one. Each has the document's title and metadata.
     pub fn passages(self, document: &Document) -> Result<Vec<Document>, Problem> {
-        let metadata = document.metadata.clone().unwrap_or_default();
-        if let Some(field) = [DOCUMENT, PASSAGE].into_iter().find(|field| metadata.contains_key(*field)) {
+        let metadata = document.metadata.as_ref();
+        let is_there = |field: &&str| metadata.is_some_and(|metadata| metadata.has(field));
+        if let Some(field) = [DOCUMENT, PASSAGE].into_iter().find(is_there) {
             return Err(Problem::Reserved { field });
         }
         let texts = self.cut(&document.text);
         let passage = |(number, text): (usize, &str)| {
-            let mut metadata: Map<String, Value> = metadata.clone();
-            metadata.insert(DOCUMENT.to_owned(), document.key.clone().into());
-            metadata.insert(PASSAGE.to_owned(), number.into());
-            Document {
+            let of: [(&str, Value); 2] = [(DOCUMENT, document.key.clone().into()), (PASSAGE, number.into())];
+            let of = of.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>();
+            let metadata = Metadata::with(metadata, &of);
+            Ok(Document {
                 key: format!("{}#{number}", document.key),
                 title: document.title.clone(),
                 text: text.to_owned(),
-                metadata: Some(metadata),
-            }
+                metadata: metadata.map_err(|error| Problem::Json { message: error.to_string() })?,
+            })
         };
-        Ok(texts.into_iter().enumerate().map(passage).collect())
+        texts.into_iter().enumerate().map(passage).collect()
     }
 
     /// The texts of passages.
@@ -184,18 +186,14 @@ mod tests {
 
     #[test]
     fn a_passage_knows_its_document() {
-        let metadata = Map::from_iter([("lang".to_owned(), Value::from("en"))]);
-        let document =
-            Document { key: "d".into(), title: "T".into(), text: "One two. Three.".into(), metadata: Some(metadata) };
+        let metadata = Metadata::parse(r#"{"lang": "en", "price": 1.50}"#).unwrap();
+        let document = Document { key: "d".into(), title: "T".into(), text: "One two. Three.".into(), metadata };
         let passages = Split::new(2, 0).unwrap().passages(&document).unwrap();
         let shown: Vec<_> =
             passages.iter().map(|passage| (passage.key.as_str(), passage.passage().into_owned())).collect();
         assert_eq!(shown, [("d#0", "T One two.".to_owned()), ("d#1", "T Three.".to_owned())]);
         let metadata = passages[1].metadata.as_ref().unwrap();
-        assert_eq!(
-            (&metadata["lang"], &metadata["document"], &metadata["passage"]),
-            (&"en".into(), &"d".into(), &1.into())
-        );
+        assert_eq!(metadata.as_json(), r#"{"lang":"en","price":1.50,"document":"d","passage":1}"#);
         let error = Split::new(2, 0).unwrap().passages(&passages[0]).unwrap_err().to_string();
         assert!(error.contains("`document`"), "{error}");
     }

@@ -1,31 +1,29 @@
 //! Titles and metadata as sortable terms, for filters.
 //!
-//! A value is one term, `PATH 00 TYPE VALUE`: `b` and one byte for booleans; `n` and eight bytes, big-endian, for numbers, whose
-//! order as bytes is that of the doubles; `s` and the text's bytes. All values of one field and type are contiguous in the
-//! term dictionary, in order, so that a range of values is a range of terms.
+//! A value is one term, `PATH 00 TYPE VALUE`: `b` and one byte for booleans; `n` and eight bytes, big-endian, for the nearest
+//! double of a number, whose order as bytes is that of the doubles; `s` and the text's bytes. All values of one field and type are
+//! contiguous in the term dictionary, in order, so that a range of values is a range of terms.
+//!
+//! Numbers from 2^53 on, where whole numbers may have the same nearest double, have a second term, `w`, these eight bytes, and what
+//! the number has more or less than the double (see [`ExactNumber`]). Releases that did not write it are read as well: where a shard
+//! has the term of a double without any of these, the stored metadata tell which of its documents have the number.
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
 use super::StoredDocument;
+use super::exact_number::ExactNumber;
+use super::fields_of::{FieldScalar, METADATA, each_value};
 
 /// Bytes of a text that are kept: one more than a filter may name, so that a truncated text equals none of them and
 /// keeps its order.
 const TEXT_BYTES: usize = MAX_TEXT_BYTES + 1;
 /// Bytes of a text that a field can be compared with.
 pub const MAX_TEXT_BYTES: usize = 1024;
-/// Bytes of a path that can be looked up; fields with longer ones are not found by filters.
-const PATH_BYTES: usize = 512;
-/// Depth of nested objects that are indexed.
-const DEPTH: usize = 32;
 
 /// The path of a document's title.
 pub(super) const TITLE: &str = "title";
 /// The field that is the document's key: it has an index of its own.
 pub(super) const KEY: &str = "key";
-/// What the path of every metadata field starts with.
-const METADATA: &str = "metadata.";
 
 /// Types of values, as terms name them.
 pub(super) const FLAG: u8 = b'b';
@@ -33,14 +31,16 @@ pub(super) const FLAG: u8 = b'b';
 pub(super) const NUMBER: u8 = b'n';
 /// See [`FLAG`].
 pub(super) const TEXT: u8 = b's';
+/// The exact values of numbers from 2^53 on, each of which has a term of type [`NUMBER`] too.
+const EXACT: u8 = b'w';
 
 /// A value of a field. Those of different types are never equal.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FieldValue {
     /// Compared byte by byte.
     Text(String),
-    /// A finite number; all are compared as doubles.
-    Number(f64),
+    /// Whole numbers are compared exactly, others as doubles.
+    Number(ExactNumber),
     /// True or false.
     Flag(bool),
 }
@@ -87,11 +87,11 @@ pub(super) fn prefix(path: &str, kind: u8) -> Vec<u8> {
     term
 }
 
-/// The term of a value.
+/// The term of a value; of a number that of its nearest double.
 pub(super) fn term(path: &str, value: &FieldValue) -> Vec<u8> {
     match value {
         FieldValue::Text(value) => text(path, value),
-        FieldValue::Number(value) => number(path, *value),
+        FieldValue::Number(value) => number(path, value),
         FieldValue::Flag(value) => flag(path, *value),
     }
 }
@@ -102,12 +102,24 @@ fn text(path: &str, value: &str) -> Vec<u8> {
     term
 }
 
-fn number(path: &str, value: f64) -> Vec<u8> {
+/// The term of a number's nearest double.
+pub(super) fn number(path: &str, value: &ExactNumber) -> Vec<u8> {
     let mut term = prefix(path, NUMBER);
-    // Adding zero makes -0 a 0. Negative numbers: all bits turned; others: the sign bit set.
-    let bits = (value + 0.0).to_bits();
-    let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
-    term.extend_from_slice(&ordered.to_be_bytes());
+    term.extend_from_slice(&value.ordered_bytes());
+    term
+}
+
+/// What the exact terms of all numbers with the same nearest double start with.
+pub(super) fn exact_prefix(path: &str, value: &ExactNumber) -> Vec<u8> {
+    let mut term = prefix(path, EXACT);
+    term.extend_from_slice(&value.ordered_bytes());
+    term
+}
+
+/// The exact term of a number that shares its nearest double with others.
+pub(super) fn exact(path: &str, value: &ExactNumber) -> Vec<u8> {
+    let mut term = exact_prefix(path, value);
+    term.extend_from_slice(value.difference());
     term
 }
 
@@ -124,10 +136,14 @@ pub(super) fn terms(title: &str, metadata_json: &str) -> BTreeSet<Vec<u8>> {
         terms.insert(text(TITLE, title));
     }
     each_value(metadata_json, &mut |path, value| match value {
-        Value::Bool(value) => _ = terms.insert(flag(path, *value)),
-        Value::Number(value) => terms.extend(value.as_f64().map(|value| number(path, value))),
-        Value::String(value) => _ = terms.insert(text(path, value)),
-        Value::Null | Value::Array(_) | Value::Object(_) => {}
+        FieldScalar::Flag(value) => _ = terms.insert(flag(path, value)),
+        FieldScalar::Number(value) => {
+            terms.insert(number(path, &value));
+            if value.is_ambiguous() {
+                terms.insert(exact(path, &value));
+            }
+        }
+        FieldScalar::Text(value) => _ = terms.insert(text(path, &value)),
     });
     terms
 }
@@ -144,42 +160,14 @@ impl StoredDocument {
         let (wanted, mut first) = (path(field), None);
         each_value(&self.metadata_json, &mut |path, value| {
             if first.is_none() && path == wanted {
-                first = match value {
-                    Value::Bool(value) => Some(FieldValue::Flag(*value)),
-                    // Adding zero makes -0 a 0.
-                    Value::Number(value) => value.as_f64().map(|value| FieldValue::Number(value + 0.0)),
-                    Value::String(value) => Some(text(value)),
-                    Value::Null | Value::Array(_) | Value::Object(_) => None,
-                };
+                first = Some(match value {
+                    FieldScalar::Flag(value) => FieldValue::Flag(value),
+                    FieldScalar::Number(value) => FieldValue::Number(value),
+                    FieldScalar::Text(value) => FieldValue::Text(value.into_owned()),
+                });
             }
         });
         first
-    }
-}
-
-/// Calls `visit` with the path and value of each value of metadata that is neither array nor object. Metadata that is no JSON
-/// object has none.
-fn each_value(metadata_json: &str, visit: &mut dyn FnMut(&str, &Value)) {
-    if let Ok(metadata) = serde_json::from_str::<Map<String, Value>>(metadata_json) {
-        fields(METADATA, &metadata, 0, visit);
-    }
-}
-
-fn fields(at: &str, object: &Map<String, Value>, depth: usize, visit: &mut dyn FnMut(&str, &Value)) {
-    for (name, value) in object {
-        // A zero byte ends a path.
-        if at.len() + name.len() <= PATH_BYTES && !name.contains('\0') {
-            values(&format!("{at}{name}"), value, depth, visit);
-        }
-    }
-}
-
-fn values(path: &str, value: &Value, depth: usize, visit: &mut dyn FnMut(&str, &Value)) {
-    match value {
-        Value::Array(all) if depth < DEPTH => all.iter().for_each(|value| values(path, value, depth + 1, visit)),
-        Value::Object(inner) if depth < DEPTH => fields(&format!("{path}."), inner, depth + 1, visit),
-        Value::Array(_) | Value::Object(_) => {}
-        value => visit(path, value),
     }
 }
 
@@ -187,12 +175,26 @@ fn values(path: &str, value: &Value, depth: usize, visit: &mut dyn FnMut(&str, &
 mod tests {
     use super::*;
 
+    fn double(value: f64) -> FieldValue {
+        FieldValue::Number(value.into())
+    }
+
     #[test]
     fn numbers_sort_as_numbers_do() {
         let numbers = [f64::MIN, -1e9, -2.5, -1.0, -f64::MIN_POSITIVE, 0.0, 1e-300, 1.0, 1.5, 3.0, 2e9, f64::MAX];
-        let terms: Vec<_> = numbers.iter().map(|value| number("x", *value)).collect();
+        let terms: Vec<_> = numbers.iter().map(|value| number("x", &(*value).into())).collect();
         assert!(terms.is_sorted() && terms.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(number("x", -0.0), number("x", 0.0));
+        assert_eq!(number("x", &(-0.0).into()), number("x", &0.0.into()));
+    }
+
+    #[test]
+    fn numbers_that_share_a_double_have_a_term_of_their_own() {
+        let terms = |json: &str| terms("", json).into_iter().collect::<Vec<_>>();
+        assert_eq!(terms(r#"{"n": 9007199254740991}"#).len(), 1);
+        let [one, other] = ["1234567890123456789", "1234567890123456790"].map(|id| terms(&format!("{{\"n\": {id}}}")));
+        assert_eq!((one.len(), other.len()), (2, 2));
+        assert_eq!(one[0], other[0]);
+        assert!(one[1] < other[1] && one[1].starts_with(b"metadata.n\0w"));
     }
 
     #[test]
@@ -205,7 +207,7 @@ mod tests {
             of("lang", FieldValue::Text("en".into())),
             of("lang", FieldValue::Text("de".into())),
             of("author.name", FieldValue::Text("A".into())),
-            of("metadata.author.born", FieldValue::Number(1.0)),
+            of("metadata.author.born", double(1.0)),
             of("metadata.title", FieldValue::Flag(true)),
         ]
         .into();
@@ -227,8 +229,8 @@ mod tests {
         assert_eq!(document.value("key"), text("k"));
         assert_eq!(document.value("title"), text("T"));
         assert_eq!(document.value("lang"), text("en"));
-        assert_eq!(document.value("metadata.author.born"), Some(FieldValue::Number(0.0)));
-        assert_eq!(document.value("many.id"), Some(FieldValue::Number(7.0)));
+        assert_eq!(document.value("metadata.author.born"), Some(double(0.0)));
+        assert_eq!(document.value("many.id"), Some(double(7.0)));
         assert_eq!(document.value("ok"), Some(FieldValue::Flag(true)));
         for field in ["no", "author", "none", "metadata.title", ""] {
             assert_eq!(document.value(field), None, "{field}");

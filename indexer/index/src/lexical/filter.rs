@@ -4,11 +4,12 @@ use std::io;
 use std::ops::Bound;
 
 use fixedbitset::FixedBitSet;
-use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocSet as _, InvertedIndexReader, TERMINATED, TantivyError};
+use tantivy::TantivyError;
+use tantivy::schema::Field;
 
 use super::facts::{self, FieldValue};
-use super::{TextShard, text_error};
+use super::filter_terms::{Ends, FieldTerms};
+use super::{ExactNumber, TextShard, text_error};
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::NodeSet;
@@ -49,73 +50,6 @@ pub enum Filter {
     Keys(Vec<String>),
 }
 
-/// Documents read between two checks for cancellation.
-const DOCUMENTS_BETWEEN_CHECKS: u32 = 4096;
-
-/// The terms of one indexed field, and their documents.
-struct Terms<'a> {
-    reader: std::sync::Arc<InvertedIndexReader>,
-    cancel: &'a dyn Cancel,
-    read: u32,
-}
-
-impl Terms<'_> {
-    /// Adds the documents of one term.
-    fn equal(&mut self, term: &[u8], into: &mut FixedBitSet) -> io::Result<()> {
-        match self.reader.terms().get(term)? {
-            Some(info) => self.documents(&info, into),
-            None => Ok(()),
-        }
-    }
-
-    /// Adds the documents of all terms between two that start with `prefix`.
-    fn between(
-        &mut self,
-        (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
-        prefix: &[u8],
-        into: &mut FixedBitSet,
-    ) -> io::Result<()> {
-        let reader = std::sync::Arc::clone(&self.reader);
-        let range = reader.terms().range();
-        let range = match from {
-            Bound::Included(from) => range.ge(from),
-            Bound::Excluded(from) => range.gt(from),
-            Bound::Unbounded => range.ge(prefix),
-        };
-        let range = match to {
-            Bound::Included(to) => range.le(to),
-            Bound::Excluded(to) => range.lt(to),
-            Bound::Unbounded => range,
-        };
-        let mut terms = range.into_stream()?;
-        while terms.advance() {
-            if !terms.key().starts_with(prefix) {
-                break;
-            }
-            self.documents(terms.value(), into)?;
-        }
-        Ok(())
-    }
-
-    /// An error of kind `Interrupted` where the work was cancelled.
-    fn documents(&mut self, info: &tantivy::postings::TermInfo, into: &mut FixedBitSet) -> io::Result<()> {
-        let mut documents = self.reader.read_postings_from_terminfo(info, IndexRecordOption::Basic)?;
-        let mut document = documents.doc();
-        while document != TERMINATED {
-            if self.read.is_multiple_of(DOCUMENTS_BETWEEN_CHECKS) && self.cancel.is_cancelled() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            self.read = self.read.wrapping_add(1);
-            // A damaged posting list may name a document that does not exist.
-            if (document as usize) < into.len() {
-                into.insert(document as usize);
-            }
-            document = documents.advance();
-        }
-        Ok(())
-    }
-}
-
 impl Filter {
     /// The nodes of a shard that match; none where the work was cancelled.
     pub fn nodes(&self, shard: &TextShard, cancel: &dyn Cancel) -> Result<Option<NodeSet>> {
@@ -127,7 +61,7 @@ impl Filter {
     }
 
     fn bits(&self, shard: &TextShard, cancel: &dyn Cancel) -> tantivy::Result<FixedBitSet> {
-        let terms = |field: Field| terms(shard, field, cancel);
+        let terms = |field: Field| FieldTerms::open(shard, field, cancel);
         let mut bits = FixedBitSet::with_capacity(shard.len());
         match self {
             Self::All(all) => {
@@ -171,19 +105,13 @@ impl Filter {
             Self::OneOf { field, values } => {
                 if let Some(mut terms) = terms(shard.fields.facts)? {
                     let path = facts::path(field);
-                    values.iter().try_for_each(|value| terms.equal(&facts::term(&path, value), &mut bits))?;
+                    values.iter().try_for_each(|value| terms.value(&path, value, &mut bits))?;
                 }
             }
             Self::Range { field, min, max } => range(shard, field, (min.as_ref(), max.as_ref()), cancel, &mut bits)?,
         }
         Ok(bits)
     }
-}
-
-/// The terms of a field; none in a shard without documents.
-fn terms<'a>(shard: &TextShard, field: Field, cancel: &'a dyn Cancel) -> tantivy::Result<Option<Terms<'a>>> {
-    let segment = shard.searcher.segment_readers().first();
-    segment.map(|segment| segment.inverted_index(field).map(|reader| Terms { reader, cancel, read: 0 })).transpose()
 }
 
 /// The value of a bound.
@@ -197,7 +125,7 @@ pub(super) fn value(end: Bound<&FieldValue>) -> Option<&FieldValue> {
 fn range(
     shard: &TextShard,
     field: &str,
-    (min, max): (Bound<&FieldValue>, Bound<&FieldValue>),
+    (min, max): Ends<&FieldValue>,
     cancel: &dyn Cancel,
     into: &mut FixedBitSet,
 ) -> tantivy::Result<()> {
@@ -210,15 +138,26 @@ fn range(
         // Keys are texts: no number is among them.
         let key =
             |end: &FieldValue| if let FieldValue::Text(key) = end { key.clone().into_bytes() } else { Vec::new() };
-        return match terms(shard, shard.fields.key, cancel)?.filter(|_| kind == facts::TEXT) {
+        return match FieldTerms::open(shard, shard.fields.key, cancel)?.filter(|_| kind == facts::TEXT) {
             Some(mut terms) => Ok(terms.between((min.map(key), max.map(key)), b"", into)?),
             None => Ok(()),
         };
     }
     let path = facts::path(field);
-    let term = |end: &FieldValue| facts::term(&path, end);
-    if let Some(mut terms) = terms(shard, shard.fields.facts, cancel)? {
-        terms.between((min.map(term), max.map(term)), &facts::prefix(&path, kind), into)?;
+    let Some(mut terms) = FieldTerms::open(shard, shard.fields.facts, cancel)? else { return Ok(()) };
+    if let (Some(min), Some(max)) = (number(min), number(max)) {
+        return Ok(terms.numbers(&path, (min, max), into)?);
     }
-    Ok(())
+    let term = |end: &FieldValue| facts::term(&path, end);
+    Ok(terms.between((min.map(term), max.map(term)), &facts::prefix(&path, kind), into)?)
+}
+
+/// A bound that is a number, or absent; none where it is a value of another type.
+fn number(end: Bound<&FieldValue>) -> Option<Bound<&ExactNumber>> {
+    match end {
+        Bound::Included(FieldValue::Number(number)) => Some(Bound::Included(number)),
+        Bound::Excluded(FieldValue::Number(number)) => Some(Bound::Excluded(number)),
+        Bound::Unbounded => Some(Bound::Unbounded),
+        Bound::Included(_) | Bound::Excluded(_) => None,
+    }
 }

@@ -9,10 +9,16 @@
 //! | `reader.rs` | stored fields |
 //! | `read_only.rs` | a directory without locks and writes, for reading |
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
+//! | `lengths.rs` | exact lengths of documents in terms |
 //! | `terms_of.rs` | the terms of deleted documents |
 //! | `updates.rs` | metadata that were changed after the shard was built |
 //! | `facts.rs` | titles and metadata as sortable terms |
+//! | `fields_of.rs` | the values of a metadata object by their paths |
+//! | `exact_number.rs` | numbers as fields have them: doubles, and whole numbers of any size |
 //! | `filter.rs` | filters: conditions on fields, and the nodes that match them |
+//! | `column.rs` | which documents have the same value of a field |
+//! | `column_reader.rs` | such columns made of the terms of a text index |
+//! | `filter_terms.rs` | the documents of one term, of a range of terms, and of exact numbers |
 //! | `notes.rs` | notes on fields and types of a filter that no document has |
 //! | `bm25.rs` | the best documents of a question by BM25, and explanations |
 //! | `wand.rs` | cancellable block-max WAND |
@@ -20,8 +26,14 @@
 
 mod analyzer;
 mod bm25;
+mod column;
+mod column_reader;
+mod exact_number;
 mod facts;
+mod fields_of;
 mod filter;
+mod filter_terms;
+mod lengths;
 mod notes;
 mod parts;
 mod read_only;
@@ -36,7 +48,10 @@ mod writer;
 
 pub use analyzer::{ANALYZER, terms};
 pub use bm25::{Question, Weighed};
+pub use column::{COLUMN_BYTES, ColumnValue, FieldColumn};
+pub use exact_number::ExactNumber;
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
+pub use fields_of::{MetadataFieldName, MetadataFields};
 pub use filter::Filter;
 pub use reader::{StoredDocument, TextShard};
 pub use snippet::{Snippet, Snippets};

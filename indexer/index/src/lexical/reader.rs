@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use tantivy::schema::Value as _;
 use tantivy::{DocAddress, Index, IndexReader, ReloadPolicy, Searcher, TantivyDocument};
 
+use super::column::KeptColumns;
+use super::lengths::DocumentLengths;
 use super::read_only::ReadOnlyDirectory;
 use super::schema::{Fields, schema};
 use super::{ANALYZER, analyzer::analyzer, text_error};
@@ -32,7 +34,10 @@ pub struct StoredDocument {
 pub struct TextShard {
     pub(super) searcher: Searcher,
     pub(super) fields: Fields,
+    /// Where documents have more terms than the index tells exactly; none of earlier releases.
+    pub(super) lengths: Option<DocumentLengths>,
     path: PathBuf,
+    pub(super) columns: KeptColumns,
 }
 
 impl std::fmt::Debug for TextShard {
@@ -77,7 +82,8 @@ impl TextShard {
         if segments.len() > 1 || segments.iter().any(tantivy::SegmentReader::has_deletes) {
             return Err(damaged("segments", "one without deletions".to_owned(), segments.len().to_string()));
         }
-        Ok(Self { searcher, fields, path: dir.to_owned() })
+        let lengths = DocumentLengths::open(dir, searcher.num_docs() as usize)?;
+        Ok(Self { searcher, fields, lengths, path: dir.to_owned(), columns: KeptColumns::default() })
     }
 
     /// Its directory.

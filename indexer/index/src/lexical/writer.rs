@@ -8,9 +8,10 @@ use dyad_files::sync_dir;
 use tantivy::directory::MmapDirectory;
 use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
 
+use super::lengths::{LengthsWriter, TermCount};
 use super::parts::merge;
 use super::schema::{Fields, schema};
-use super::{ANALYZER, analyzer::analyzer, facts, text_error};
+use super::{ANALYZER, analyzer::counting_analyzer, facts, text_error};
 use crate::error::Result;
 
 /// Memory that the term dictionary starts with; it grows with the shard.
@@ -38,6 +39,7 @@ pub struct TextWriter {
     limit: Option<usize>,
     /// Parts that are complete.
     parts: usize,
+    lengths: LengthsWriter,
 }
 
 impl std::fmt::Debug for TextWriter {
@@ -55,14 +57,14 @@ fn part(dir: &Path, number: usize) -> PathBuf {
     parts(dir).join(format!("{number:06}"))
 }
 
-/// A segment in a new directory.
-fn begin(dir: &Path) -> Result<(SingleSegmentIndexWriter, Fields)> {
+/// A segment in a new directory, whose terms are counted.
+fn begin(dir: &Path, count: &TermCount) -> Result<(SingleSegmentIndexWriter, Fields)> {
     fs_err::create_dir_all(dir)?;
     let failed = text_error(dir);
     let directory = MmapDirectory::open(dir).map_err(|error| failed(error.into()))?;
     let (schema, fields) = schema();
     let tokenizers = tantivy::tokenizer::TokenizerManager::default();
-    tokenizers.register(ANALYZER, analyzer());
+    tokenizers.register(ANALYZER, counting_analyzer(count.clone()));
     let writer = Index::builder()
         .schema(schema)
         .tokenizers(tokenizers)
@@ -74,15 +76,17 @@ fn begin(dir: &Path) -> Result<(SingleSegmentIndexWriter, Fields)> {
 impl TextWriter {
     /// Starts an index in a new directory. All of its terms stay in memory until it is finished.
     pub fn create(dir: &Path) -> Result<Self> {
-        let (writer, fields) = begin(dir)?;
-        Ok(Self { writer, fields, path: dir.to_owned(), limit: None, parts: 0 })
+        let lengths = LengthsWriter::default();
+        let (writer, fields) = begin(dir, &lengths.count)?;
+        Ok(Self { writer, fields, path: dir.to_owned(), limit: None, parts: 0, lengths })
     }
 
     /// The same with terms written to the disk whenever they take `bytes` of memory more than none do, and merged in the end: what is read is the same.
     pub fn create_within(dir: &Path, bytes: usize) -> Result<Self> {
-        let (writer, fields) = begin(&part(dir, 0))?;
+        let lengths = LengthsWriter::default();
+        let (writer, fields) = begin(&part(dir, 0), &lengths.count)?;
         let limit = writer.mem_usage().saturating_add(bytes);
-        Ok(Self { writer, fields, path: dir.to_owned(), limit: Some(limit), parts: 0 })
+        Ok(Self { writer, fields, path: dir.to_owned(), limit: Some(limit), parts: 0, lengths })
     }
 
     /// Adds the next document: the first is node 0.
@@ -108,9 +112,10 @@ impl TextWriter {
             fields.add_bytes(self.fields.facts, &fact);
         }
         self.writer.add_document(fields).map_err(text_error(&self.path))?;
+        self.lengths.add();
         if self.limit.is_some_and(|limit| self.writer.mem_usage() >= limit) {
             self.parts += 1;
-            let (next, _) = begin(&part(&self.path, self.parts))?;
+            let (next, _) = begin(&part(&self.path, self.parts), &self.lengths.count)?;
             std::mem::replace(&mut self.writer, next).finalize().map_err(text_error(&self.path))?;
         }
         Ok(())
@@ -118,7 +123,7 @@ impl TextWriter {
 
     /// Bytes in memory now.
     pub fn memory_bytes(&self) -> usize {
-        self.writer.mem_usage()
+        self.writer.mem_usage() + self.lengths.bytes()
     }
 
     /// Writes the segment and makes it durable.
@@ -135,6 +140,7 @@ impl TextWriter {
             }
             fs_err::remove_dir_all(parts(&path))?;
         }
+        self.lengths.write(&path)?;
         for entry in fs_err::read_dir(&path)? {
             let entry = entry?;
             if entry.file_type()?.is_file() {

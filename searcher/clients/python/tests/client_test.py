@@ -251,8 +251,11 @@ class Calls(unittest.TestCase):
             for vector in (numpy.array([1, 2], "datetime64[ns]"), numpy.array([1, 2], "timedelta64[s]"), bytearray(b"ab")):
                 with self.assertRaisesRegex(TypeError, "`vector`"):
                     searcher.search(vector=vector)
-            with self.assertRaisesRegex(ValueError, "that a double holds"):
-                searcher.search("a", filter=dyad.field("id") == 2**53 + 1)
+            with self.assertRaisesRegex(ValueError, "a finite number below 1e309"):
+                searcher.search("a", filter=dyad.field("id") == 10**309)
+            digits = {2**53 - 1: "", 2**53 + 1: "9007199254740993", -(2**63): "-9223372036854775808", 1e18: "1000000000000000000"}
+            for number, sent in digits.items():
+                self.assertEqual((dyad.field("id") == number).message.equals.value.integer, sent)
             searcher.search("a", filter=dyad.field("id") == 2**53)
             with self.assertRaisesRegex(ValueError, "`timeout`"):
                 searcher.search("a", timeout=1e10)

@@ -74,7 +74,7 @@ fn jsonl_takes_the_names_in_use_and_ignores_the_rest() {
     assert_eq!(found[2], (5, document("c", "only a title", "")));
     assert_eq!((found[3].0, found[3].1.key.as_str()), (6, "d"));
     let metadata = found[3].1.metadata.as_ref().unwrap();
-    assert_eq!(serde_json::to_string(metadata).unwrap(), "{\"z\":1,\"a\":[null]}", "metadata keeps its order");
+    assert_eq!(metadata.as_json(), "{\"z\":1,\"a\":[null]}", "metadata keeps its order");
 }
 
 #[test]
@@ -132,6 +132,23 @@ fn broken_lines_are_named() {
         refusal("c.jsonl", b"{\"_id\":\"a\",\"text\":\"\xff\"}\n"),
         "c.jsonl:1: not valid UTF-8 at byte 19 of the line. Convert the file to UTF-8"
     );
+}
+
+#[test]
+fn metadata_have_a_limit_and_keys_can_be_named_in_a_line() {
+    let of = |bytes: usize| {
+        let value = "x".repeat(bytes - r#"{"a":""}"#.len());
+        format!("{{\"_id\":\"k\",\"text\":\"x\",\"metadata\": {{ \"a\" : \"{value}\" }} }}\n")
+    };
+    assert_eq!(read("c.jsonl", of(MAX_METADATA_BYTES)).unwrap().len(), 1);
+    assert_eq!(
+        refusal("c.jsonl", of(MAX_METADATA_BYTES + 1)),
+        "c.jsonl:1: the metadata of document `k` are too large: 1048577 bytes as compact JSON, limit 1048576. Keep large values elsewhere"
+    );
+    for letter in ["\\n", "\\r", "\\u0000"] {
+        let refused = refusal("c.jsonl", format!("{{\"_id\":\"a{letter}b\",\"text\":\"x\"}}\n"));
+        assert!(refused.contains("c.jsonl:1: the key has a line break or a zero byte"), "{refused}");
+    }
 }
 
 #[test]

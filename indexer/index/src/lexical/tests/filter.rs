@@ -6,15 +6,31 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::lexical::{FieldValue, Filter, TextDocument, TextShard, TextWriter};
+use crate::lexical::analyzer::{ANALYZER, analyzer};
+use crate::lexical::facts;
+use crate::lexical::schema::schema;
+use crate::lexical::{ExactNumber, FieldValue, Filter, TextDocument, TextShard, TextWriter};
 
 /// Keys, titles and metadata of small documents, with values close to each other.
 fn documents() -> Vec<(String, String, Value)> {
     let languages = [json!("en"), json!("de"), json!(["en", "fr"]), json!(7), Value::Null];
     let numbers = [json!(-3), json!(-0.5), json!(0), json!(2.0), json!(2), json!(1e300), json!("2"), json!(true)];
+    let ids = [
+        u64::MAX,
+        u64::MAX - 1,
+        1 << 53,
+        (1 << 53) + 1,
+        (1 << 53) - 1,
+        1_234_567_890_123_456_789,
+        1_234_567_890_123_456_790,
+    ];
     (0..160)
         .map(|i| {
-            let mut metadata = json!({"lang": languages[i % 5], "deep": {"n": numbers[i % 8]}, "flag": i % 3 == 0});
+            let mut metadata =
+                json!({"lang": languages[i % 5], "deep": {"n": numbers[i % 8]}, "flag": i % 3 == 0, "id": ids[i % 7]});
+            if i % 9 == 0 {
+                metadata["id"] = json!([i64::MIN, i64::MIN + 1, -1e19, 1e20, i]);
+            }
             if i % 7 < 5 {
                 metadata["empty"] = [json!(null), json!([]), json!({}), json!({"a": [null]}), json!("")][i % 7].clone();
             }
@@ -38,12 +54,16 @@ fn shard(documents: &[(String, String, Value)]) -> (tempfile::TempDir, TextShard
     (dir, shard)
 }
 
+fn exactly(number: &str) -> FieldValue {
+    FieldValue::Number(ExactNumber::parse(number).unwrap())
+}
+
 /// The values of a field, read from the document.
 fn values(document: &(String, String, Value), field: &str) -> Vec<FieldValue> {
     fn leaves(value: &Value, into: &mut Vec<FieldValue>) {
         match value {
             Value::Bool(flag) => into.push(FieldValue::Flag(*flag)),
-            Value::Number(number) => into.push(FieldValue::Number(number.as_f64().unwrap())),
+            Value::Number(number) => into.push(exactly(&number.to_string())),
             Value::String(text) => into.push(FieldValue::Text(text.clone())),
             Value::Array(all) => all.iter().for_each(|value| leaves(value, into)),
             Value::Null | Value::Object(_) => {}
@@ -53,7 +73,7 @@ fn values(document: &(String, String, Value), field: &str) -> Vec<FieldValue> {
     match field {
         "key" => found.push(FieldValue::Text(document.0.clone())),
         "title" => found.push(FieldValue::Text(document.1.clone())),
-        "only.x" if document.2.get("only").is_some() => found.push(FieldValue::Number(1.0)),
+        "only.x" if document.2.get("only").is_some() => found.push(exactly("1")),
         _ => leaves(document.2.pointer(&format!("/{}", field.replace('.', "/"))).unwrap_or(&Value::Null), &mut found),
     }
     found
@@ -77,7 +97,7 @@ fn exists(document: &(String, String, Value), field: &str) -> bool {
 fn passes(filter: &Filter, document: &(String, String, Value)) -> bool {
     let order = |a: &FieldValue, b: &FieldValue| match (a, b) {
         (FieldValue::Text(a), FieldValue::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
-        (FieldValue::Number(a), FieldValue::Number(b)) => a.partial_cmp(b),
+        (FieldValue::Number(a), FieldValue::Number(b)) => Some(a.cmp(b)),
         _ => None,
     };
     match filter {
@@ -106,9 +126,31 @@ fn passes(filter: &Filter, document: &(String, String, Value)) -> bool {
 
 fn value() -> impl Strategy<Value = FieldValue> {
     const TEXTS: [&str; 10] = ["en", "de", "fr", "2", "a", "title 3", "title", "k010", "k150", ""];
+    const NUMBERS: [&str; 20] = [
+        "-3",
+        "-1",
+        "-0",
+        "0",
+        "2",
+        "7.0",
+        "40",
+        "1e300",
+        "9007199254740991",
+        "9007199254740992",
+        "9007199254740993",
+        "1234567890123456768",
+        "1234567890123456789",
+        "1234567890123456790",
+        "18446744073709551614",
+        "18446744073709551615",
+        "-9223372036854775808",
+        "-9223372036854775807",
+        "1e20",
+        "-1e19",
+    ];
     prop_oneof![
         prop::sample::select(&TEXTS[..]).prop_map(|text| FieldValue::Text(text.to_owned())),
-        prop::sample::select(&[-3.0, -1.0, -0.0, 0.0, 2.0, 7.0, 40.0, 1e300][..]).prop_map(FieldValue::Number),
+        prop::sample::select(&NUMBERS[..]).prop_map(exactly),
         any::<bool>().prop_map(FieldValue::Flag),
     ]
 }
@@ -120,7 +162,7 @@ fn bound() -> impl Strategy<Value = Bound<FieldValue>> {
 fn filter() -> impl Strategy<Value = Filter> {
     let field = || {
         prop::sample::select(
-            &["lang", "deep", "deep.n", "flag", "empty", "only", "only.x", "title", "key", "absent"][..],
+            &["lang", "deep", "deep.n", "id", "flag", "empty", "only", "only.x", "title", "key", "absent"][..],
         )
     };
     let leaf = prop_oneof![
@@ -156,6 +198,49 @@ fn a_filter_lets_pass_what_its_definition_does() {
     tried.unwrap();
 }
 
+/// The shard as releases wrote it that indexed the nearest doubles of numbers alone.
+fn shard_of_doubles(documents: &[(String, String, Value)]) -> (tempfile::TempDir, TextShard) {
+    let dir = tempfile::tempdir().unwrap();
+    let (schema, fields) = schema();
+    let tokenizers = tantivy::tokenizer::TokenizerManager::default();
+    tokenizers.register(ANALYZER, analyzer());
+    let directory = tantivy::directory::MmapDirectory::open(dir.path()).unwrap();
+    let index = tantivy::Index::builder().schema(schema).tokenizers(tokenizers);
+    let mut writer: tantivy::SingleSegmentIndexWriter = index.single_segment_index_writer(directory, 64 << 20).unwrap();
+    for (key, title, metadata) in documents {
+        let metadata = if metadata.is_null() { String::new() } else { metadata.to_string() };
+        let mut document = tantivy::TantivyDocument::new();
+        document.add_text(fields.key, key);
+        document.add_text(fields.title, title);
+        document.add_text(fields.metadata, &metadata);
+        let is_exact = |term: &Vec<u8>| term.iter().skip_while(|byte| **byte != 0).nth(1) == Some(&b'w');
+        for fact in facts::terms(title, &metadata).into_iter().filter(|term| !is_exact(term)) {
+            document.add_bytes(fields.facts, &fact);
+        }
+        writer.add_document(document).unwrap();
+    }
+    writer.finalize().unwrap();
+    let shard = TextShard::open(dir.path()).unwrap();
+    (dir, shard)
+}
+
+#[test]
+fn a_shard_that_knows_doubles_alone_lets_pass_the_same() {
+    let documents = documents();
+    let (_dir, shard) = shard_of_doubles(&documents);
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let tried = runner.run(&filter(), |filter| {
+        let expected: Vec<u32> =
+            (0u32..).zip(&documents).filter(|(_, document)| passes(&filter, document)).map(|(node, _)| node).collect();
+        prop_assert_eq!(filter.nodes(&shard, &|| false).unwrap().unwrap().iter().collect::<Vec<_>>(), expected);
+        Ok(())
+    });
+    tried.unwrap();
+    let id = || vec![exactly("1234567890123456789")];
+    let filter = Filter::OneOf { field: "id".into(), values: id() };
+    assert!(filter.nodes(&shard, &|| true).unwrap().is_none(), "it stops where it reads what is stored");
+}
+
 #[test]
 fn a_shard_without_documents_lets_nothing_pass() {
     let (_dir, shard) = shard(&[]);
@@ -186,8 +271,7 @@ fn a_filter_that_is_told_to_stop_reads_no_further() {
     let documents: Vec<_> = (0..9_000).map(|n| (format!("{n:05}"), String::new(), json!({"n": n}))).collect();
     let (_dir, shard) = shard(&documents);
     let looks = AtomicU32::new(0);
-    let filter =
-        Filter::Range { field: "n".to_owned(), min: Bound::Included(FieldValue::Number(0.0)), max: Bound::Unbounded };
+    let filter = Filter::Range { field: "n".to_owned(), min: Bound::Included(exactly("0")), max: Bound::Unbounded };
     let after = |patience: u32| {
         looks.store(0, Ordering::Relaxed);
         filter.nodes(&shard, &|| looks.fetch_add(1, Ordering::Relaxed) == patience).unwrap()
@@ -210,7 +294,7 @@ fn fields_and_types_that_no_document_has_are_told() {
     let text = |text: &str| FieldValue::Text(text.into());
     for (field, value) in [
         ("lang", text("zz")),
-        ("metadata.lang", FieldValue::Number(1.0)),
+        ("metadata.lang", exactly("1")),
         ("deep.n", FieldValue::Flag(false)),
         ("title", text("any")),
         ("key", text("any")),
@@ -220,14 +304,8 @@ fn fields_and_types_that_no_document_has_are_told() {
     }
     assert_eq!(notes(&one("absent", text("x"))), ["no document has a field `absent`"]);
     assert_eq!(notes(&one("deep", text("x"))), ["no document has a field `deep`; there is `deep.n`"]);
-    assert_eq!(
-        notes(&one("title", FieldValue::Number(3.0))),
-        ["no document has a number in field `title`, which holds texts"]
-    );
-    assert_eq!(
-        notes(&one("key", FieldValue::Number(3.0))),
-        ["no document has a number in field `key`, which holds texts"]
-    );
+    assert_eq!(notes(&one("title", exactly("3"))), ["no document has a number in field `title`, which holds texts"]);
+    assert_eq!(notes(&one("key", exactly("3"))), ["no document has a number in field `key`, which holds texts"]);
     let exists = |field: &str| notes(&Filter::Exists { field: field.into() });
     assert!(["key", "title", "lang", "deep", "metadata.deep.n", "only.x"].iter().all(|field| exists(field).is_empty()));
     assert_eq!(exists("dee"), ["no document has a field `dee`"]);

@@ -159,10 +159,11 @@ class Field:
             number = float(scalar)
         except OverflowError:
             number = math.inf
-        if isinstance(scalar, int) and math.isfinite(number) and int(number) != scalar:
-            raise ValueError(f"`{self.name}`: expected a number that a double holds, got {scalar}. Store and compare such numbers as text")
         if not math.isfinite(number):
-            raise ValueError(f"`{self.name}`: expected a finite number that a double holds, got {scalar!r:.40}")
+            raise ValueError(f"`{self.name}`: expected a finite number below 1e309, got {scalar!r:.40}")
+        if abs(number) >= 2**53:
+            # By its digits: doubles do not tell such numbers apart.
+            return filter_pb2.FilterValue(integer=str(int(scalar)))
         return filter_pb2.FilterValue(number=number)
 
     def __bool__(self) -> NoReturn:

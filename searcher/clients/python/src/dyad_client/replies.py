@@ -187,7 +187,8 @@ def _snippet(message: searcher_pb2.Snippet) -> Snippet:
 
 def _group(message: searcher_pb2.Group) -> Group:
     kind = message.value.WhichOneof("value")
-    return Group(getattr(message.value, kind) if kind else None, tuple(map(hit, message.hits)))
+    value = getattr(message.value, kind) if kind else None
+    return Group(int(value) if kind == "integer" else value, tuple(map(hit, message.hits)))
 
 
 def hit(message: searcher_pb2.Hit) -> Hit:
