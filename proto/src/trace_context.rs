@@ -25,9 +25,9 @@ mod traced {
         }
     }
 
-    struct Metadata<'a>(&'a mut MetadataMap);
+    struct InjectedMetadata<'a>(&'a mut MetadataMap);
 
-    impl Injector for Metadata<'_> {
+    impl Injector for InjectedMetadata<'_> {
         fn set(&mut self, key: &str, value: String) {
             if let (Ok(key), Ok(value)) = (key.parse::<MetadataKey<Ascii>>(), value.parse()) {
                 self.0.insert(key, value);
@@ -45,7 +45,7 @@ mod traced {
     /// Adds the current span's trace to a call.
     pub(crate) fn pass_on(metadata: &mut MetadataMap) {
         let context = Span::current().context();
-        get_text_map_propagator(|propagator| propagator.inject_context(&context, &mut Metadata(metadata)));
+        get_text_map_propagator(|propagator| propagator.inject_context(&context, &mut InjectedMetadata(metadata)));
     }
 }
 

@@ -40,6 +40,11 @@ impl Caller {
         self.request_id.is_empty()
     }
 
+    /// The id of its API key; empty where it has shown none.
+    pub fn key_id(&self) -> &str {
+        self.key.as_ref().map_or("", |key| key.id.as_str())
+    }
+
     /// Whether it has shown an API key.
     pub fn has_key(&self) -> bool {
         self.key.is_some()

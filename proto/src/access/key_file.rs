@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Role;
 use super::key_record::{KeyRecord, filter_to_json};
-use crate::v1;
+use crate::{strict_json, v1};
 
 /// Bytes of the largest file that is read.
 const LARGEST: u64 = 16 << 20;
@@ -43,6 +43,14 @@ pub enum KeyFileError {
         /// The file.
         path: PathBuf,
         /// What is wrong, with the place in the file.
+        reason: String,
+    },
+    /// Its keys are for other indexes than those of the server.
+    #[error("`{path}`: {reason}")]
+    Elsewhere {
+        /// The file.
+        path: PathBuf,
+        /// The key, and the names.
         reason: String,
     },
     /// A key that cannot be created.
@@ -99,7 +107,9 @@ impl KeyFile {
         if bytes > LARGEST {
             return Err(wrong(format!("expected at most {LARGEST} bytes, got {bytes}")));
         }
-        let file: Self = serde_json::from_slice(&fs_err::read(path)?).map_err(|error| wrong(error.to_string()))?;
+        let json = fs_err::read(path)?;
+        strict_json::check(&json).map_err(wrong)?;
+        let file: Self = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
         let mut ids = HashSet::new();
         for (number, key) in file.keys.iter().enumerate() {
             let at = |reason: String| wrong(format!("keys[{number}] (`{}`): {reason}", key.name));
@@ -324,6 +334,49 @@ mod tests {
             (&format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": ["a b"]"#)), "`indexes`: expected the name"),
             (&format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": {"exist": 1}"#)), "`filter`: "),
             (&format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": {}"#)), "`filter`: "),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "filter": null"#)), "`filter`: expected a value, got null"),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": null"#)), "`indexes`: expected a value, got null"),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "indexes": []"#)), "`indexes`: expected at least one name"),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "concurrency": null"#)), "`concurrency`: expected a value"),
+            (&format!(r#"{{"keys": [{}]}}"#, key(r#", "revoked_unix_s": null"#)), "`revoked_unix_s`: expected a value"),
+            (&format!(r#"{{"keys": [{}]}}"#, key("").replace(r#""read""#, "null")), "expected value at line 1"),
+            (r#"{"keys": null}"#, "invalid type: null"),
+            ("{}", "missing field `keys`"),
+            (
+                &format!(
+                    r#"{{"keys": [{}]}}"#,
+                    key(r#", "filter": {"range": {"field": "n", "min": {"number": 1}, "max": null}}"#)
+                ),
+                "`filter`: expected conditions without null",
+            ),
+            (
+                &format!(
+                    r#"{{"keys": [{}]}}"#,
+                    key(r#", "filter": {"equals": {"field": "a", "field": "b", "value": {"text": "x"}}}"#)
+                ),
+                "`field` is there twice",
+            ),
+            (
+                &format!(
+                    r#"{{"keys": [{}]}}"#,
+                    key(r#", "filter": {"equals": {"field": "a", "value": {"number": 1.2345678901234568e18}}}"#)
+                ),
+                "expected `integer` with its digits as text",
+            ),
+            (
+                &format!(
+                    r#"{{"keys": [{}]}}"#,
+                    key(r#", "filter": {"equals": {"field": "a", "value": {"number": 1234567890123456789}}}"#)
+                ),
+                "expected `integer` with its digits as text",
+            ),
+            (
+                &format!(
+                    r#"{{"keys": [{}]}}"#,
+                    key(r#", "filter": {"equals": {"field": "a", "value": {"integer": 7}}}"#)
+                ),
+                "`filter`: invalid type",
+            ),
             (&format!(r#"{{"keys": [{}]}}"#, key("").replace("read", "root")), "unknown variant `root`"),
             (
                 &format!(

@@ -26,16 +26,16 @@ pub struct KeyRecord {
     /// When it was created.
     pub created_unix_s: u64,
     /// When it was revoked, if it was: it stays in the file, so that its id is not given again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given::revoked", skip_serializing_if = "Option::is_none")]
     pub revoked_unix_s: Option<u64>,
-    /// Indexes that its holder may name; all where there is none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Indexes that its holder may name; all where the file has no such field, which an empty list is not.
+    #[serde(default, deserialize_with = "given::indexes", skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<String>,
     /// Documents that exist for its holder, as the JSON form of a filter; all where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given::filter", skip_serializing_if = "Option::is_none")]
     pub filter: Option<serde_json::Value>,
     /// Calls that its holder may have under way; any number where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given::concurrency", skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
 }
 
@@ -68,12 +68,17 @@ impl KeyRecord {
     pub(super) fn parsed_filter(&self) -> Result<Option<v1::Filter>, String> {
         let Some(json) = &self.filter else { return Ok(None) };
         let wrong = |error: &dyn std::fmt::Display| format!("`filter`: {error}");
+        if has_null(json) {
+            return Err(wrong(
+                &"expected conditions without null, which would let more documents pass than were meant",
+            ));
+        }
         let descriptor = filter_descriptor()?;
         let options = DeserializeOptions::new();
         let message = DynamicMessage::deserialize_with_options(descriptor, json, &options);
         let filter: v1::Filter =
             message.map_err(|error| wrong(&error))?.transcode_to().map_err(|error| wrong(&error))?;
-        validate::filter(&filter).map_err(|error| error.to_string())?;
+        validate::key_filter(&filter).map_err(|error| error.to_string())?;
         Ok(Some(filter))
     }
 
@@ -85,6 +90,49 @@ impl KeyRecord {
             *byte = std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()).unwrap_or(0);
         }
         bytes
+    }
+}
+
+/// Whether a null is anywhere in it: for the reader of messages that is a field that is not there.
+fn has_null(json: &serde_json::Value) -> bool {
+    match json {
+        serde_json::Value::Null => true,
+        serde_json::Value::Array(all) => all.iter().any(has_null),
+        serde_json::Value::Object(fields) => fields.values().any(has_null),
+        _ => false,
+    }
+}
+
+/// Fields that restrict a key, or end it, where they are in the file: null and an empty list are not read as their absence.
+mod given {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer};
+
+    fn field<'de, T: Deserialize<'de>, D: Deserializer<'de>>(name: &str, from: D) -> Result<Option<T>, D::Error> {
+        let why = "without it the key is not restricted by it: if that is meant, leave the field out";
+        let null = || D::Error::custom(format!("`{name}`: expected a value, got null; {why}"));
+        Option::<T>::deserialize(from)?.map(Some).ok_or_else(null)
+    }
+
+    pub(super) fn revoked<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+        field("revoked_unix_s", from)
+    }
+
+    pub(super) fn concurrency<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+        field("concurrency", from)
+    }
+
+    pub(super) fn filter<'de, D: Deserializer<'de>>(from: D) -> Result<Option<serde_json::Value>, D::Error> {
+        field("filter", from)
+    }
+
+    pub(super) fn indexes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+        let indexes: Vec<String> = field("indexes", from)?.unwrap_or_default();
+        if indexes.is_empty() {
+            let fix = "revoke the key if it is to have no index, and leave the field out if it is to have all";
+            return Err(D::Error::custom(format!("`indexes`: expected at least one name, got none; {fix}")));
+        }
+        Ok(indexes)
     }
 }
 

@@ -14,6 +14,7 @@ use tonic::{Code, Status};
 use super::Role;
 use super::key::Key;
 use super::key_file::{KeyFile, KeyFileError, digest, parts};
+use super::served_indexes::ServedIndexes;
 use crate::pushback::RETRY_PUSHBACK;
 
 /// The other header that a key may come in.
@@ -27,6 +28,8 @@ const BUSY_MS: &str = "100";
 #[derive(Debug)]
 pub struct Keys {
     path: PathBuf,
+    /// What a key's names of indexes are compared with; nothing where the server has none.
+    served: Option<ServedIndexes>,
     by_id: ArcSwap<BTreeMap<String, Arc<Key>>>,
     /// Calls without a key, or with one that is not in the file.
     unknown: AtomicU64,
@@ -35,7 +38,12 @@ pub struct Keys {
 impl Keys {
     /// Reads a file of keys.
     pub fn open(path: &Path) -> Result<Self, KeyFileError> {
-        let keys = Self { path: path.to_owned(), by_id: ArcSwap::default(), unknown: AtomicU64::new(0) };
+        Self::open_for(path, None)
+    }
+
+    /// Reads a file of keys for a server of these indexes.
+    pub fn open_for(path: &Path, served: Option<ServedIndexes>) -> Result<Self, KeyFileError> {
+        let keys = Self { path: path.to_owned(), served, by_id: ArcSwap::default(), unknown: AtomicU64::new(0) };
         keys.reload()?;
         Ok(keys)
     }
@@ -49,6 +57,15 @@ impl Keys {
     pub fn reload(&self) -> Result<usize, KeyFileError> {
         let (file, before) = (KeyFile::read(&self.path)?, self.by_id.load());
         let wrong = |reason| KeyFileError::Wrong { path: self.path.clone(), reason };
+        if let Some(served) = &self.served {
+            let refused = |reason| KeyFileError::Elsewhere { path: self.path.clone(), reason };
+            served.check(&file).map_err(refused)?;
+            let elsewhere = served.elsewhere(&file);
+            if let Some(first) = elsewhere.first() {
+                let (served, count) = (served.names.join(", "), elsewhere.len());
+                tracing::warn!(served, count, first, "keys are for indexes that are not served here");
+            }
+        }
         let mut by_id = BTreeMap::new();
         for record in &file.keys {
             let key = match before.get(&record.id) {

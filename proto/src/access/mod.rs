@@ -8,6 +8,7 @@
 //! | `role.rs` | roles, and the role that each call needs |
 //! | `key_record.rs`, `key_file.rs` | the file of keys: read, created in, revoked in |
 //! | `key.rs`, `keys.rs` | the keys that a server accepts |
+//! | `served_indexes.rs` | the indexes of a server by name, and the keys that are for others |
 //! | `control.rs` | the check of a request |
 //! | `caller.rs` | the caller of a request, with its restrictions |
 //! | `audit.rs` | the log of calls that change something |
@@ -20,6 +21,7 @@ mod key_file;
 mod key_record;
 mod keys;
 mod role;
+mod served_indexes;
 
 pub use audit::{Audit, AuditError};
 pub use caller::Caller;
@@ -28,3 +30,4 @@ pub use key_file::{KeyFile, KeyFileError, NewKey};
 pub use key_record::KeyRecord;
 pub use keys::{KeyUsage, Keys};
 pub use role::{Needed, Role};
+pub use served_indexes::ServedIndexes;

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderValue, Version};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use tokio::sync::OwnedSemaphorePermit;
@@ -52,7 +52,7 @@ impl HttpAccess {
         let peer = request.extensions().get::<SocketAddr>().copied();
         let caller = Caller::new(peer, Arc::clone(&id));
         let checked = self.control.check(request.headers(), needed, call, caller);
-        match checked.and_then(|checked| self.check_host(request.headers()).map(|()| checked)) {
+        match checked.and_then(|checked| self.check_host(request).map(|()| checked)) {
             Ok((caller, place)) => {
                 request.extensions_mut().insert(caller);
                 (Checked { id, span, place }, Ok(()))
@@ -61,11 +61,12 @@ impl HttpAccess {
         }
     }
 
-    /// Whether a server without keys may be called by this name, from this page.
-    fn check_host(&self, headers: &HeaderMap) -> Result<(), Status> {
-        let text = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        // HTTP/1.0 has no host, and no browser speaks it.
-        let (false, Some(host)) = (self.has_keys(), text(HOST)) else { return Ok(()) };
+    /// Whether the request says once which server it is for, and a server without keys may be called by this name, from this page.
+    fn check_host(&self, request: &Request) -> Result<(), Status> {
+        let headers = request.headers();
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let host = host_of(request)?;
+        let (false, Some(host)) = (self.has_keys(), host) else { return Ok(()) };
         let is_known = |name: &str| {
             name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
                 || name.eq_ignore_ascii_case("localhost")
@@ -78,7 +79,7 @@ impl HttpAccess {
             return Err(Status::permission_denied(message));
         }
         // Only browsers send it.
-        match text(ORIGIN) {
+        match headers.get(ORIGIN).map(text) {
             Some(origin) if origin.split_once("://").is_none_or(|(_, from)| !from.eq_ignore_ascii_case(&host)) => {
                 let message = format!(
                     "header `Origin`: a server without API keys answers no page of another server, got `{}`",
@@ -88,6 +89,28 @@ impl HttpAccess {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The host that a request is for, as RFC 9112 has it: one header `Host`, and where the request's target is a whole URI, its authority. None
+/// for HTTP/1.0, which has no host, and which no browser speaks.
+fn host_of(request: &Request) -> Result<Option<String>, Status> {
+    let refused = |message: String| Err(Status::invalid_argument(format!("header `Host`: {message}")));
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (first, second) =
+        (hosts.next().map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned()), hosts.next());
+    if second.is_some() {
+        return refused("expected one, got several".to_owned());
+    }
+    match (first, request.uri().authority()) {
+        (Some(host), Some(target)) if !host.eq_ignore_ascii_case(target.as_str()) => {
+            refused(format!("expected `{}` as in the request's target, got `{}`", target, host.escape_debug()))
+        }
+        (Some(host), _) => Ok(Some(host)),
+        // HTTP/2 has no such header.
+        (None, Some(target)) if request.version() != Version::HTTP_11 => Ok(Some(target.to_string())),
+        (None, None) if request.version() < Version::HTTP_11 => Ok(None),
+        (None, _) => refused("expected one, got none".to_owned()),
     }
 }
 
@@ -113,12 +136,59 @@ impl Checked {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+
     use super::*;
+    use crate::access::{KeyFile, Keys};
 
     fn allows(access: &HttpAccess, host: &str, origin: Option<&str>) -> bool {
-        let mut headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
-        origin.map(|origin| headers.insert(ORIGIN, origin.parse().unwrap()));
-        access.check_host(&headers).is_ok()
+        let mut request = request("/", &[host]);
+        origin.map(|origin| request.headers_mut().insert(ORIGIN, origin.parse().unwrap()));
+        access.check_host(&request).is_ok()
+    }
+
+    fn request(target: &str, hosts: &[&str]) -> Request {
+        let mut request = Request::new(axum::body::Body::empty());
+        *request.uri_mut() = target.parse().unwrap();
+        for host in hosts {
+            request.headers_mut().append(HOST, host.parse().unwrap());
+        }
+        request
+    }
+
+    #[test]
+    fn a_request_says_once_which_server_it_is_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = folder.path().join("keys.json");
+        KeyFile::change(&keys, |_| Ok(())).unwrap();
+        let with_keys = AccessControl::new(Some(Arc::new(Keys::open(&keys).unwrap())), None);
+        for access in [AccessControl::default(), with_keys] {
+            let access = HttpAccess::new(access, Vec::new());
+            let code =
+                |request: &Request| access.check_host(request).map_or_else(|status| status.code(), |()| Code::Ok);
+            for (target, hosts) in [
+                ("/v1/search", &[][..]),
+                ("/v1/search", &["localhost", "localhost"]),
+                ("/v1/search", &["localhost", "evil.example"]),
+                ("http://evil.example/v1/search", &["localhost"]),
+                ("http://localhost/v1/search", &["evil.example"]),
+                ("http://localhost:81/v1/search", &["localhost:80"]),
+                ("http://localhost/v1/search", &[]),
+            ] {
+                assert_eq!(code(&request(target, hosts)), Code::InvalidArgument, "{target} {hosts:?}");
+            }
+            for (target, hosts) in [("/", &["localhost"][..]), ("http://localhost:80/", &["LocalHost:80"])] {
+                assert_eq!(code(&request(target, hosts)), Code::Ok, "{target} {hosts:?}");
+            }
+            let foreign = code(&request("http://evil.example/", &["evil.example"]));
+            assert_eq!(foreign, if access.has_keys() { Code::Ok } else { Code::PermissionDenied });
+            let mut old = request("/", &[]);
+            *old.version_mut() = Version::HTTP_10;
+            assert_eq!(code(&old), Code::Ok);
+            let mut second = request("http://localhost/", &[]);
+            *second.version_mut() = Version::HTTP_2;
+            assert_eq!(code(&second), Code::Ok);
+        }
     }
 
     #[test]
@@ -146,6 +216,5 @@ mod tests {
         for origin in ["http://evil.example", "null", "http://127.0.0.1:7780", "http://localhost", ""] {
             assert!(!allows(&access, "localhost:7780", Some(origin)), "{origin}");
         }
-        assert!(access.check_host(&HeaderMap::new()).is_ok());
     }
 }

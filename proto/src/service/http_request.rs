@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::header::CONTENT_ENCODING;
 use futures_util::StreamExt;
 use hyper::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -52,18 +54,35 @@ pub enum BodyError {
         /// Bytes.
         limit: usize,
     },
+    /// It is compressed, or encoded otherwise.
+    #[error("header `Content-Encoding`: expected none or `identity`, got `{0}`: send the body as it is")]
+    Encoded(String),
     /// No room for it now.
     #[error("too many bytes of requests are under way. Try again later with back-off")]
     Full,
 }
 
-/// Reads a body of at most `limit` bytes to its end. `room`: bytes of all bodies that are under way.
+/// Reads a request's body of at most `limit` bytes to its end. `room`: bytes of all bodies that are under way.
 pub async fn read_body(
-    body: Body,
+    request: Request,
     limit: usize,
     room: &Arc<Semaphore>,
     deadline: Instant,
 ) -> Result<Received, BodyError> {
+    check_encoding(request.headers())?;
+    read(request.into_body(), limit, room, deadline).await
+}
+
+/// Refuses bodies that would be read as something else than they are.
+fn check_encoding(headers: &HeaderMap) -> Result<(), BodyError> {
+    let mut all = headers.get_all(CONTENT_ENCODING).iter();
+    match all.find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        None => Ok(()),
+        Some(other) => Err(BodyError::Encoded(String::from_utf8_lossy(other.as_bytes()).escape_debug().to_string())),
+    }
+}
+
+async fn read(body: Body, limit: usize, room: &Arc<Semaphore>, deadline: Instant) -> Result<Received, BodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
     }
@@ -131,23 +150,45 @@ mod tests {
     async fn bodies_share_the_room_and_give_it_back() {
         let room = Arc::new(Semaphore::new(10));
         let soon = Instant::now() + Duration::from_mins(1);
-        let first = read_body(Body::from("1234567"), LIMIT, &room, soon).await.unwrap();
+        let first = read(Body::from("1234567"), LIMIT, &room, soon).await.unwrap();
         assert_eq!((first.bytes.as_slice(), room.available_permits()), (&b"1234567"[..], 3));
-        assert_eq!(read_body(Body::from("1234567"), LIMIT, &room, soon).await.unwrap_err(), BodyError::Full);
+        assert_eq!(read(Body::from("1234567"), LIMIT, &room, soon).await.unwrap_err(), BodyError::Full);
         drop(first);
         assert_eq!(room.available_permits(), 10);
         let streamed = Body::from_stream(futures_util::stream::iter([Ok::<_, std::io::Error>("1234"), Ok("5678")]));
-        let refused = read_body(streamed, 7, &room, soon).await.unwrap_err();
+        let refused = read(streamed, 7, &room, soon).await.unwrap_err();
         assert_eq!((refused, room.available_permits()), (BodyError::TooLarge { limit: 7 }, 10));
-        let refused = read_body(Body::from("12345678"), 7, &room, soon).await.unwrap_err();
+        let refused = read(Body::from("12345678"), 7, &room, soon).await.unwrap_err();
         assert_eq!(refused, BodyError::TooLarge { limit: 7 });
+    }
+
+    #[tokio::test]
+    async fn a_body_is_taken_as_it_is_or_not_at_all() {
+        let room = Arc::new(Semaphore::new(10));
+        let soon = Instant::now() + Duration::from_mins(1);
+        let request = |encodings: &[&str]| {
+            let mut request = Request::new(Body::from("1234567"));
+            for encoding in encodings {
+                request.headers_mut().append(CONTENT_ENCODING, encoding.parse().unwrap());
+            }
+            request
+        };
+        for fine in [&[][..], &["identity"], &["Identity"]] {
+            assert_eq!(read_body(request(fine), LIMIT, &room, soon).await.unwrap().bytes, b"1234567");
+        }
+        for (encodings, told) in
+            [(&["gzip"][..], "gzip"), (&["identity", "br"], "br"), (&["gzip, identity"], "gzip, identity"), (&[""], "")]
+        {
+            let refused = read_body(request(encodings), LIMIT, &room, soon).await.unwrap_err();
+            assert_eq!(refused, BodyError::Encoded(told.to_owned()));
+        }
     }
 
     #[tokio::test]
     async fn a_body_that_does_not_come_has_a_deadline() {
         let room = Arc::new(Semaphore::new(10));
         let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
-        let refused = read_body(body, LIMIT, &room, Instant::now() + Duration::from_millis(20)).await.unwrap_err();
+        let refused = read(body, LIMIT, &room, Instant::now() + Duration::from_millis(20)).await.unwrap_err();
         assert_eq!(refused, BodyError::Late);
     }
 

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::follow::{Follow, Followed, Look};
 use super::reloads::Reloads;
 use super::tls::{Tls, TlsError, TlsFiles};
-use crate::access::{AccessControl, Audit, AuditError, KeyFileError, Keys};
+use crate::access::{AccessControl, Audit, AuditError, KeyFileError, Keys, ServedIndexes};
 
 /// Options of every server.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -85,6 +85,15 @@ pub struct Security {
 impl Security {
     /// Opens all files, and refuses addresses of `listeners`, each with the option that gave it, that strangers could reach.
     pub fn open(options: &SecurityOptions, listeners: &[(&TcpListener, &'static str)]) -> Result<Self, SecurityError> {
+        Self::open_for(options, listeners, None)
+    }
+
+    /// The same for a server of indexes, which refuses keys that are for others alone.
+    pub fn open_for(
+        options: &SecurityOptions,
+        listeners: &[(&TcpListener, &'static str)],
+        served: Option<&ServedIndexes>,
+    ) -> Result<Self, SecurityError> {
         for (listener, option) in listeners {
             check_address(options, listener.local_addr().map_err(SecurityError::Address)?, option)?;
         }
@@ -101,7 +110,10 @@ impl Security {
             }
             _ => None,
         };
-        let keys = options.keys.as_ref().map(|path| follow_keys(path, &mut followed, counts("keys"))).transpose()?;
+        let keys = match &options.keys {
+            Some(path) => Some(follow_keys(Keys::open_for(path, served.cloned())?, &mut followed, counts("keys"))?),
+            None => None,
+        };
         let audit = options.audit_log.as_ref().map(|path| follow_audit(path, &mut followed)).transpose()?;
         let follow = if followed.is_empty() {
             None
@@ -142,10 +154,10 @@ fn follow_tls(files: TlsFiles, followed: &mut Vec<Followed>, counts: Arc<Reloads
     Ok(tls)
 }
 
-fn follow_keys(path: &Path, followed: &mut Vec<Followed>, counts: Arc<Reloads>) -> Result<Arc<Keys>, SecurityError> {
-    let keys = Arc::new(Keys::open(path)?);
+fn follow_keys(keys: Keys, followed: &mut Vec<Followed>, counts: Arc<Reloads>) -> Result<Arc<Keys>, SecurityError> {
+    let (path, keys) = (keys.path().to_owned(), Arc::new(keys));
     let following = Arc::clone(&keys);
-    followed.push(Followed::new(vec![path.to_owned()], move |look| {
+    followed.push(Followed::new(vec![path], move |look| {
         let reloaded = following.reload();
         counts.count(&reloaded, look);
         taken_over(reloaded, look, "the file of API keys", |accepted| format!("{accepted} keys are accepted"))

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dyad_command::{Follower, UsageError};
+use dyad_proto::access::{Role, ServedIndexes};
 use dyad_proto::service::{self, HttpConfig, MAX_REQUESTS_BYTES, Security, SecurityOptions, ServerConfig};
 use dyad_proto::v1;
 use futures_util::FutureExt as _;
@@ -50,8 +51,8 @@ pub(super) struct Serve {
     /// Serve this generation until the next reload, whatever `CURRENT` says. For one index only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     generation: Option<u64>,
-    /// Read `CURRENT` every N seconds (1 by default), of indexes in object stores that of the store, and serve the generation that it names, as
-    /// `admin reload` does.
+    /// Read `CURRENT` every N seconds (1 by default), of indexes in object stores that of the store, and serve the generation that it names, by number
+    /// and checksum, as `admin reload` does.
     #[arg(
         long,
         value_name = "N",
@@ -61,7 +62,7 @@ pub(super) struct Serve {
         conflicts_with = "generation"
     )]
     watch: Option<u64>,
-    /// Requests in flight at once: half of them single searches, a quarter exact searches and explanations, of which more are refused with
+    /// Requests in flight at once: half of them single searches, a quarter costly searches and explanations, of which more are refused with
     /// `RESOURCE_EXHAUSTED`; a quarter batches and streams, which queue. A question of a batch counts as one.
     #[arg(long, default_value_t = 512)]
     max_requests: usize,
@@ -98,7 +99,9 @@ impl Serve {
         let Chosen { paths: indexes, mirrored } = self.choose()?;
         // The port first, so that a port in use is reported before a model is loaded.
         let listeners = self.listeners().await?;
-        let security = Security::open(&self.security, &listeners.named())?;
+        let names = indexes.iter().map(|index| index.name.clone()).collect();
+        let served = ServedIndexes { names, role: Role::Read };
+        let security = Security::open_for(&self.security, &listeners.named(), Some(&served))?;
         // Signals are handled before the long start, so that a stop during it is clean.
         let stopping = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stopping);

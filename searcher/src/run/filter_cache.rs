@@ -5,6 +5,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use dyad_index::lexical::{CorpusStatistics, Filter};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
+use dyad_proto::access::Caller;
+use dyad_proto::v1;
+use prost::Message as _;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -60,6 +63,15 @@ impl AllowedNodes {
     }
 }
 
+/// A filter as the cache knows it: equal bytes are equal filters of one API key. Keys share no entry, so that neither the time nor what a
+/// reply says of the cache tells what others have asked.
+pub(super) fn cached_as(caller: &Caller, filter: &v1::Filter) -> Vec<u8> {
+    let mut bytes = caller.key_id().as_bytes().to_vec();
+    bytes.push(0);
+    filter.encode_raw(&mut bytes);
+    bytes
+}
+
 /// Address of the opened generation, and encoded filter. Numbers of generations are those of one index, and one that is opened again may be another.
 type Key = (usize, Vec<u8>);
 
@@ -108,6 +120,11 @@ impl FilterCache {
     /// What an encoded filter allows in a generation, if it is known.
     fn get(&self, snapshot: &Arc<Snapshot>, filter: &[u8]) -> Option<Arc<AllowedNodes>> {
         self.cache.get(&(address(snapshot), filter.to_vec())).map(|(_, allowed)| allowed)
+    }
+
+    /// Whether it is known what an encoded filter allows in a generation.
+    pub(super) fn has(&self, snapshot: &Arc<Snapshot>, filter: &[u8]) -> bool {
+        self.cache.contains_key(&(address(snapshot), filter.to_vec()))
     }
 
     /// Keeps what a filter allows, in place of others.

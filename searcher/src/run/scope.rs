@@ -7,10 +7,9 @@ use dyad_index::lexical::Filter;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
-use prost::Message as _;
 
 use super::cancellation::Cancellation;
-use super::filter_cache::{AllowedNodes, FilterCache};
+use super::filter_cache::{AllowedNodes, FilterCache, cached_as};
 use crate::error::Result;
 use crate::plan;
 
@@ -26,7 +25,7 @@ impl Scope {
     /// Nothing where all documents exist for the caller.
     pub(super) fn of(caller: &Caller) -> Option<Self> {
         let filter = caller.filter()?;
-        Some(Self { filter: plan::filter(filter), encoded: filter.encode_to_vec(), allowed: OnceLock::new() })
+        Some(Self { filter: plan::filter(filter), encoded: cached_as(caller, filter), allowed: OnceLock::new() })
     }
 
     /// Their nodes.

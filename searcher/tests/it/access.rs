@@ -29,17 +29,17 @@ fn equals(field: &str, text: &str) -> v1::Filter {
 }
 
 /// Everything that a test needs of a server with keys.
-struct Guarded {
+pub(crate) struct Guarded {
     _folder: TempDir,
     audit: std::path::PathBuf,
     keys: std::path::PathBuf,
     served: Served,
-    http: Http,
+    pub(crate) http: Http,
     encoder: EncoderService,
 }
 
 /// Serves `all` as the default index, and `others`.
-async fn guarded() -> Guarded {
+pub(crate) async fn guarded() -> Guarded {
     let folder = TempDir::new().unwrap();
     let at = |name: &str| folder.path().join(name);
     for name in ["all", "others"] {
@@ -64,7 +64,7 @@ async fn guarded() -> Guarded {
 
 impl Guarded {
     /// A new key, as running servers have it.
-    async fn key(&self, role: Role, indexes: &[&str], filter: Option<v1::Filter>) -> String {
+    pub(crate) async fn key(&self, role: Role, indexes: &[&str], filter: Option<v1::Filter>) -> String {
         let indexes = indexes.iter().map(|name| (*name).to_owned()).collect();
         let new = NewKey { name: format!("{role}"), role, indexes, filter, concurrency: None };
         let key = KeyFile::change(&self.keys, |file| file.create(new)).unwrap();
@@ -86,7 +86,7 @@ impl Guarded {
         ClientConfig { attempts: 1, credentials, ..ClientConfig::default() }
     }
 
-    async fn searcher(&self, key: &str) -> SearcherClient {
+    pub(crate) async fn searcher(&self, key: &str) -> SearcherClient {
         SearcherClient::connect(&self.served.url, Self::config(key)).await.unwrap()
     }
 
@@ -95,7 +95,7 @@ impl Guarded {
     }
 }
 
-fn code(error: &ClientError) -> Code {
+pub(crate) fn code(error: &ClientError) -> Code {
     match error {
         ClientError::Refused { code, .. } => *code,
         // No refusal has it.

@@ -265,3 +265,44 @@ async fn more_calls_than_fit_are_told_when_to_come_again() {
         assert!(reply.head.contains("retry-after: ") && reply.head.contains("retry-after-ms: "), "{}", reply.head);
     }
 }
+
+#[tokio::test]
+async fn a_request_says_once_where_it_goes_and_what_it_holds() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    let body = r#"{"query": "river", "mode": "MODE_BM25", "k": 1}"#;
+    let post = |target: &str, headers: &str, body: &str| {
+        let length = body.len();
+        let head = format!("POST {target} HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\n");
+        format!("{head}Content-Length: {length}\r\n{headers}\r\n{body}").into_bytes()
+    };
+    let local = "Host: localhost\r\n";
+    for (target, headers, body, expected) in [
+        ("/v1/search", local.to_owned(), body, (200, "")),
+        ("http://localhost/v1/search", local.to_owned(), body, (200, "")),
+        ("/v1/search", String::new(), body, (400, "expected one, got none")),
+        ("/v1/search", format!("{local}{local}"), body, (400, "expected one, got several")),
+        ("/v1/search", format!("{local}Host: evil.example\r\n"), body, (400, "expected one, got several")),
+        ("http://evil.example/v1/search", local.to_owned(), body, (400, "expected `evil.example`")),
+        ("http://evil.example/v1/search", "Host: evil.example\r\n".to_owned(), body, (403, "evil.example")),
+        ("/v1/search", format!("{local}Content-Encoding: identity\r\n"), body, (200, "")),
+        ("/v1/search", format!("{local}Content-Encoding: gzip\r\n"), body, (415, "got `gzip`")),
+        ("/v1/search", local.to_owned(), r#"{"query": "river", "query": "ocean"}"#, (400, "`query` is there twice")),
+        (
+            "/v1/search",
+            local.to_owned(),
+            r#"{"query": "a", "scoreThreshold": 1, "score_threshold": 2}"#,
+            (400, "twice"),
+        ),
+    ] {
+        let reply = http.raw(&post(target, &headers, body)).await;
+        let said = reply.json["error"]["message"].as_str().unwrap_or_default();
+        assert!(reply.status == expected.0 && said.contains(expected.1), "{target} {headers}: {} {said}", reply.status);
+    }
+    for path in ["/metrics", "/livez", "/"] {
+        let reply = http.raw(format!("GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").as_bytes()).await;
+        assert_eq!(reply.status, 400, "{path}");
+    }
+    let old = http.raw(b"GET /livez HTTP/1.0\r\n\r\n").await;
+    assert_eq!(old.status, 200, "HTTP/1.0 has no host");
+}

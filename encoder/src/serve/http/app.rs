@@ -56,7 +56,7 @@ impl App {
         let under_way = self.requests.try_acquire().map_err(|_| {
             Refusal::busy("requests_full", "too many requests are under way. Try again later with back-off")
         })?;
-        let received = read_body(request.into_body(), MAX_MESSAGE_BYTES, &self.bodies, deadline).await?;
+        let received = read_body(request, MAX_MESSAGE_BYTES, &self.bodies, deadline).await?;
         let model = self.handle.info().clone();
         let parsed = move || {
             let Received { bytes, room } = received;

@@ -53,6 +53,7 @@ impl Refusal {
         let message = status.message().to_owned();
         let (code, kind, name) = match status.code() {
             Code::ResourceExhausted => return Self::busy("key_busy", message),
+            Code::InvalidArgument => return Self::invalid(StatusCode::BAD_REQUEST, "invalid_host", message),
             Code::PermissionDenied => (StatusCode::FORBIDDEN, "permission_error", "forbidden"),
             _ => (StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key"),
         };
@@ -96,6 +97,7 @@ impl From<BodyError> for Refusal {
         match error {
             BodyError::Late => Self::invalid(StatusCode::REQUEST_TIMEOUT, "body_timeout", message),
             BodyError::Broken(_) => Self::invalid(StatusCode::BAD_REQUEST, "body", message),
+            BodyError::Encoded(_) => Self::invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_encoding", message),
             BodyError::TooLarge { .. } => Self::invalid(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message),
             BodyError::Full => Self::busy("bodies_full", message),
         }

@@ -2,17 +2,15 @@
 //!
 //! In replies, a field `NAME_json`, which is JSON as text in gRPC, is the value itself under `NAME`: `metadata`, `bm25_explanation`.
 
-use dyad_proto::limits;
 use dyad_proto::v1;
+use dyad_proto::{limits, strict_json};
 use prost::bytes::Bytes;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
-use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
 use crate::error::{Error, Result};
+use crate::json_values::with_values;
 
-/// What the names of fields end in that are JSON as text.
-pub(super) const AS_TEXT: &str = "_json";
 /// Bytes of memory that a string, object or array takes once it is read, and those of any other value.
 const ELEMENT_BYTES: usize = 256;
 const VALUE_BYTES: usize = 56;
@@ -112,6 +110,7 @@ impl Format {
 
     /// Reads a message whose memory is known; the refusal says where the JSON is at fault.
     pub(super) fn read<M: Message>(&self, json: &[u8]) -> std::result::Result<M, Refusal> {
+        strict_json::check(json).map_err(|error| Refusal::invalid(format!("the request's JSON: {error}")))?;
         let mut reader = serde_json::Deserializer::from_slice(json);
         let options = DeserializeOptions::new();
         let refuse = |error: serde_json::Error| Refusal::invalid(format!("the request's JSON: {error}"));
@@ -137,33 +136,15 @@ impl Format {
         let mut writer = serde_json::Serializer::new(&mut json);
         dynamic.serialize_with_options(&mut writer, &options).map_err(|error| failed(&error))?;
         drop(dynamic);
-        // Not made of values to begin with: those have no f32, and would show digits that are not there.
-        let value: Value = serde_json::from_slice(&json).map_err(|error| failed(&error))?;
-        let value = as_values(value);
-        json.clear();
-        serde_json::to_writer(&mut json, &value).map_err(|error| failed(&error))?;
-        Ok(Bytes::from(json))
-    }
-}
-
-/// The value with `NAME: VALUE` in place of each `NAME_json: "VALUE"`.
-fn as_values(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => Value::Object(fields.into_iter().map(field).collect::<Map<_, _>>()),
-        Value::Array(all) => Value::Array(all.into_iter().map(as_values).collect()),
-        other => other,
-    }
-}
-
-fn field((name, value): (String, Value)) -> (String, Value) {
-    match (name.strip_suffix(AS_TEXT), value) {
-        (Some(name), Value::String(json)) => (name.to_owned(), serde_json::from_str(&json).unwrap_or_default()),
-        (_, value) => (name, as_values(value)),
+        let json = String::from_utf8(json).map_err(|error| failed(&error))?;
+        Ok(Bytes::from(with_values(&json)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn read(json: &str) -> std::result::Result<v1::SearchRequest, String> {
@@ -195,6 +176,10 @@ mod tests {
             (r#"{"k": 4294967296}"#, "line 1"),
             (r#"{"mode": "MODE_NONE"}"#, "MODE_NONE"),
             (r#"{"query": 7}"#, "line 1"),
+            (r#"{"k": 1, "k": 1}"#, "`k` is there twice"),
+            (r#"{"keys_only": true, "keysOnly": false}"#, "`keysOnly` is there twice"),
+            (r#"{"filter": {"equals": {"field": "a", "value": {"number": 100000000000000000001}}}}"#, "be rounded"),
+            (r#"{"filter": {"equals": {"field": "a", "value": {"integer": 7}}}}"#, "invalid type"),
             (r#"{"filter": {"exists": {}, "keys": {}}}"#, "multiple fields"),
         ] {
             let error = read(json).unwrap_err();

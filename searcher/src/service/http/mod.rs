@@ -224,7 +224,7 @@ where
     check_content_type(request.headers())?;
     let under_way = app.under_way()?;
     let deadline = came + time.unwrap_or(LONGEST);
-    let Received { bytes, room } = read_body(request.into_body(), most.bytes, &app.request_bytes, deadline).await?;
+    let Received { bytes, room } = read_body(request, most.bytes, &app.request_bytes, deadline).await?;
     let memory = Arc::clone(&app.request_bytes).try_acquire_many_owned(most.memory(&bytes)? as u32);
     // Given back when the reply is made.
     let held = (under_way, room, memory.map_err(|_| Refusal::from(BodyError::Full))?);

@@ -6,7 +6,8 @@ use dyad_proto::limits;
 use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 
-use super::json::{AS_TEXT, Format};
+use super::json::Format;
+use crate::json_values::AS_TEXT;
 
 /// Path, method of `dyad.v1.Searcher`.
 const ROUTES: [(&str, &str); 5] = [

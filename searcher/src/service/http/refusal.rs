@@ -46,6 +46,7 @@ impl From<BodyError> for Refusal {
         match error {
             BodyError::Late => Self::new(StatusCode::REQUEST_TIMEOUT, "DEADLINE_EXCEEDED", message),
             BodyError::Broken(_) => Self::invalid(message),
+            BodyError::Encoded(_) => Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", message),
             BodyError::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "OUT_OF_RANGE", message),
             BodyError::Full => Self::busy(message),
         }
