@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use dyad_corpus::embeddings::EmbeddingsWriter;
-use dyad_corpus::{CorpusReader, Document, Error as CorpusError, ReadOptions};
+use dyad_corpus::{CorpusReader, Document, Error as CorpusError, Metadata, ReadOptions};
 use dyad_files::{crc32c_of_file, space};
 use dyad_index::ModelRecord;
 use dyad_index::manifest::FileEntry;
 use dyad_store::{PushOptions, Remote};
 use fail::fail_point;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::input::fetch;
 use super::place::{Place, partition_folder, partition_record};
@@ -18,7 +20,7 @@ use super::record::{Partition, PartitionDone, Plan, Slice, VERSION};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
-use crate::job::{Workspace, metadata_json};
+use crate::job::Workspace;
 use crate::job_error::JobError;
 use crate::publish::content_hash;
 use crate::source::{ArraySource, DeclaredModel, KeptSource, LongTexts, OnLong, VectorSource, header_of};
@@ -31,6 +33,17 @@ pub(super) const KEYS: &str = "keys.jsonl";
 const REJECTS: &str = "rejects.jsonl";
 /// Vectors that are held in memory.
 const PART_ROWS: u64 = 8_192;
+
+/// A line of the documents.
+#[derive(Serialize)]
+struct TextLine<'a> {
+    #[serde(rename = "_id")]
+    key: &'a str,
+    title: &'a str,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a RawValue>,
+}
 
 /// What a task did.
 #[derive(Debug)]
@@ -229,12 +242,9 @@ impl<'a> Task<'a> {
     }
 
     fn add(&mut self, document: &Document, row: &[f32]) -> Result<(), Error> {
-        let mut line = serde_json::json!({ "_id": document.key, "title": document.title, "text": document.text });
-        let metadata = metadata_json(document)?;
-        if let Some(object) = line.as_object_mut().filter(|_| !metadata.is_empty()) {
-            object
-                .insert("metadata".to_owned(), serde_json::to_value(&document.metadata).map_err(std::io::Error::from)?);
-        }
+        let metadata = document.metadata.as_ref().map(Metadata::as_raw).transpose().map_err(std::io::Error::from)?;
+        let Document { key, title, text, .. } = document;
+        let line = TextLine { key, title, text, metadata };
         serde_json::to_writer(&mut self.texts, &line).map_err(std::io::Error::from)?;
         self.texts.write_all(b"\n")?;
         if let Some(writer) = &mut self.writer {

@@ -60,8 +60,12 @@ impl<'a> Place<'a> {
 
     /// A record; none where there is none yet.
     pub(super) fn record<T: DeserializeOwned + Checked>(&self, name: &str) -> Result<Option<T>, Error> {
-        let Some(bytes) = self.wait(self.remote.read(name))? else { return Ok(None) };
-        let value: serde_json::Value = self.parsed(name, serde_json::from_slice(&bytes))?;
+        let bytes = self.wait(self.remote.read(name))?;
+        bytes.map(|bytes| self.record_of(name, &bytes)).transpose()
+    }
+
+    fn record_of<T: DeserializeOwned + Checked>(&self, name: &str, bytes: &[u8]) -> Result<T, Error> {
+        let value: serde_json::Value = self.parsed(name, serde_json::from_slice(bytes))?;
         let version = value.get("format_version").and_then(serde_json::Value::as_u64);
         if version != Some(u64::from(VERSION)) {
             let got = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
@@ -70,7 +74,7 @@ impl<'a> Place<'a> {
         let record: T = self.parsed(name, serde_json::from_value(value))?;
         match record.flaw() {
             Some((part, expected, got)) => Err(self.broken(name, part, expected, got)),
-            None => Ok(Some(record)),
+            None => Ok(record),
         }
     }
 
@@ -82,7 +86,8 @@ impl<'a> Place<'a> {
         JobError::Record { path: format!("{}/{name}", self.remote.url()), part, expected, got }.into()
     }
 
-    /// Puts a record where there is none, and none where another attempt was faster: then that one's is returned. `replaced` is one whose files are gone.
+    /// Puts a record where there is none, and none where another attempt was faster: then that one's is returned. `replaced` is one whose files are gone: of two attempts
+    /// that replace it, one does.
     pub(super) fn put_record<T>(&self, name: &str, record: &T, replaced: Option<&T>) -> Result<Option<T>, Error>
     where
         T: Serialize + DeserializeOwned + Checked + PartialEq,
@@ -92,14 +97,17 @@ impl<'a> Place<'a> {
             if self.wait(self.remote.put_new(name, bytes.clone()))? {
                 return Ok(None);
             }
-            match self.record(name)? {
-                Some(there) if Some(&there) == replaced => {
-                    self.wait(self.remote.put(name, bytes))?;
-                    return Ok(None);
-                }
-                Some(there) => return Ok(Some(there)),
+            let Some(was) = self.wait(self.remote.read(name))? else {
                 // A store may refuse one of two puts at once while the other has not ended yet.
-                None => std::thread::sleep(PAUSE),
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            let there: T = self.record_of(name, &was)?;
+            if Some(&there) != replaced {
+                return Ok(Some(there));
+            }
+            if self.wait(self.remote.replace(name, &was, bytes.clone()))? {
+                return Ok(None);
             }
         }
         Err(self.broken(

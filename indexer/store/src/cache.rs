@@ -8,6 +8,7 @@ use std::time::Duration;
 use dyad_files::space::SpaceError;
 use dyad_files::write_atomic;
 use dyad_index::manifest;
+use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
 use crate::evict::{self, Found};
@@ -97,6 +98,8 @@ impl Mirror {
         let pulled = pull_generation(&self.remote, &there, &self.directory, options, go_on).await;
         let pulled = pulled.map_err(|error| self.of_cache(error, there.manifest.generation))?;
         if !self.has(&there.pointer) {
+            // Others that share the cache write it too.
+            let _lock = WriteLock::acquire(&self.directory)?;
             write_atomic(&self.directory.join(FETCHED), there.pointer.as_bytes())?;
         }
         Ok(pulled)

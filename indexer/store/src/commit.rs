@@ -33,14 +33,9 @@ pub async fn commit(remote: &Remote, base: Option<&str>, bytes: &[u8]) -> Result
     refuse_others(remote, base, there.as_ref())?;
     check_files(remote, &manifest).await?;
     let name = manifest::manifest_name(generation);
-    if !remote.put_new(&name, bytes.to_vec()).await? {
-        if remote.read(&name).await?.as_deref() != Some(bytes) {
-            return Err(Error::Taken { url: remote.url().to_owned(), path: name });
-        }
-        // Put again, which makes it new: `gc` removes an old manifest that was never published.
-        remote.put(&name, bytes.to_vec()).await?;
-    }
+    remote.reserve(there.as_ref(), (&name, generation), bytes).await?;
     if remote.point(there.as_ref(), &pointer).await? {
+        remote.published(generation).await?;
         return Ok(Committed::Now);
     }
     // A request that was answered too late and sent again has done it, or another commit of this very generation.

@@ -10,7 +10,7 @@ use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
 use crate::error::{Error, Result};
 use crate::files::files_of;
 use crate::objects::Object;
-use crate::remote::Remote;
+use crate::remote::{Current, Remote};
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,54 +25,155 @@ pub struct Collected {
     pub bytes: u64,
 }
 
+/// What is to be removed, and what the place was like when that was found.
+struct Survey {
+    collected: Collected,
+    current: Option<Current>,
+    /// All manifests, ascending by number.
+    manifests: Vec<(u64, Object)>,
+    /// Manifests that nothing needs.
+    unneeded: Vec<String>,
+    /// Files that no manifest names that is left.
+    files: Vec<String>,
+}
+
 /// Removes all generations but the current one, the newest `keep` of those before it, and those whose manifests were put within `older_than`; a manifest above
 /// the current one, which a push has left that was killed or a rollback, goes by its age alone. Then files that no manifest names, put before
-/// `older_than`: it has to be longer than any push or job takes. Nothing is removed where another generation becomes current meanwhile.
+/// `older_than`: it has to be longer than any push or job takes. Nothing is removed where another generation becomes current meanwhile, or a manifest is
+/// put, as a push of an old generation does first; such a push looks whether all is there when it is done, and puts what is not.
 pub async fn gc(remote: &Remote, keep: usize, older_than: Duration, dry_run: bool) -> Result<Collected> {
     let _alone = remote.alone()?;
-    let current = remote.current().await?;
-    let now = SystemTime::now();
-    let is_old = |object: &Object| now.duration_since(object.modified).is_ok_and(|age| age >= older_than);
-    let objects = remote.list("").await?;
-    let number = |object: &Object| {
-        let number: u64 = object.name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
-        (manifest::manifest_name(number) == object.name).then_some(number)
-    };
-    let present: Vec<(u64, &Object)> = objects.iter().filter_map(|object| Some((number(object)?, object))).collect();
-    let current_number = current.as_ref().map_or(0, |current| current.manifest.generation);
-    let before = present.iter().filter(|(number, _)| *number < current_number).count();
-    let oldest_kept = before.saturating_sub(keep.saturating_sub(1));
-    let (mut collected, mut named, mut unneeded) = (Collected::default(), BTreeSet::new(), Vec::new());
-    for (at, (generation, object)) in present.iter().enumerate() {
-        let is_replaced = if *generation < current_number { at < oldest_kept } else { *generation > current_number };
-        if is_replaced && is_old(object) {
-            collected.removed.push(*generation);
-            unneeded.push(object.name.clone());
-            continue;
-        }
-        collected.kept.push(*generation);
-        let bytes = remote.read(&object.name).await?.unwrap_or_default();
-        let manifest = manifest::parse(&std::path::Path::new(remote.url()).join(&object.name), &bytes)?;
-        named.extend(files_of(&manifest).into_iter().map(|file| file.entry.path));
-    }
-    let is_ours =
-        |name: &str| [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR].iter().any(|dir| name.split('/').next() == Some(dir));
-    let unnamed =
-        objects.iter().filter(|object| is_ours(&object.name) && !named.contains(&object.name) && is_old(object));
-    let mut files = Vec::new();
-    for object in unnamed {
-        collected.files += 1;
-        collected.bytes += object.bytes;
-        files.push(object.name.clone());
-    }
+    let survey = Survey::new(remote, keep, older_than).await?;
     if !dry_run {
-        let now = remote.current().await?;
-        if now.as_ref().map(|now| &now.pointer) != current.as_ref().map(|then| &then.pointer) {
-            let generation = now.map_or(0, |now| now.manifest.generation);
-            return Err(Error::Raced { url: remote.url().to_owned(), generation });
-        }
-        remote.remove(&unneeded).await?;
-        remote.remove(&files).await?;
+        survey.remove(remote).await?;
     }
-    Ok(collected)
+    Ok(survey.collected)
+}
+
+impl Survey {
+    async fn new(remote: &Remote, keep: usize, older_than: Duration) -> Result<Self> {
+        let current = remote.current().await?;
+        let now = SystemTime::now();
+        let is_old = |object: &Object| now.duration_since(object.modified).is_ok_and(|age| age >= older_than);
+        let manifests = remote.manifest_objects().await?;
+        let objects = remote.list("").await?;
+        let current_number = current.as_ref().map_or(0, |current| current.manifest.generation);
+        let before = manifests.iter().filter(|(number, _)| *number < current_number).count();
+        let oldest_kept = before.saturating_sub(keep.saturating_sub(1));
+        let (mut collected, mut named, mut unneeded) = (Collected::default(), BTreeSet::new(), Vec::new());
+        for (at, (generation, object)) in manifests.iter().enumerate() {
+            let is_replaced =
+                if *generation < current_number { at < oldest_kept } else { *generation > current_number };
+            if is_replaced && is_old(object) {
+                collected.removed.push(*generation);
+                unneeded.push(object.name.clone());
+                continue;
+            }
+            collected.kept.push(*generation);
+            let bytes = remote.read(&object.name).await?.unwrap_or_default();
+            let manifest = manifest::parse(&std::path::Path::new(remote.url()).join(&object.name), &bytes)?;
+            named.extend(files_of(&manifest).into_iter().map(|file| file.entry.path));
+        }
+        let is_ours = |name: &str| {
+            [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR].iter().any(|dir| name.split('/').next() == Some(dir))
+        };
+        let unnamed =
+            objects.iter().filter(|object| is_ours(&object.name) && !named.contains(&object.name) && is_old(object));
+        let mut files = Vec::new();
+        for object in unnamed {
+            collected.files += 1;
+            collected.bytes += object.bytes;
+            files.push(object.name.clone());
+        }
+        Ok(Self { collected, current, manifests, unneeded, files })
+    }
+
+    /// Removes the manifests, and looks again before the files go.
+    async fn remove(&self, remote: &Remote) -> Result<()> {
+        self.look_again(remote, &[]).await?;
+        remote.remove(&self.unneeded).await?;
+        self.look_again(remote, &self.unneeded).await?;
+        remote.remove(&self.files).await
+    }
+
+    /// An error where another generation is current by now, or the manifests are not the ones that were there, without those that were removed.
+    async fn look_again(&self, remote: &Remote, removed: &[String]) -> Result<()> {
+        let now = remote.current().await?;
+        let is_current = now.as_ref().map(|now| &now.pointer) == self.current.as_ref().map(|then| &then.pointer);
+        let there = remote.manifest_objects().await?;
+        let expected = self.manifests.iter().filter(|(_, object)| !removed.contains(&object.name));
+        if is_current && there.iter().eq(expected) {
+            return Ok(());
+        }
+        let generation = now.map_or(0, |now| now.manifest.generation);
+        Err(Error::Raced { url: remote.url().to_owned(), generation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::ObjectStore;
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::fixture::Pushing;
+    use crate::pull::{PullOptions, pull};
+
+    fn always() -> bool {
+        true
+    }
+
+    /// A push of an old generation puts its manifest again and takes the files that it finds: they must not be removed under it.
+    #[tokio::test]
+    async fn what_a_push_has_taken_up_meanwhile_is_not_removed() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let remote = Remote::of("memory://wiki", store, "wiki");
+        let index = Pushing::new();
+        index.publish(1, &["a"]);
+        index.push(&remote).await.unwrap();
+        index.publish(2, &["b"]);
+        index.push(&remote).await.unwrap();
+        index.publish(3, &["b", "c"]);
+        index.push(&remote).await.unwrap();
+        let survey = Survey::new(&remote, 0, Duration::ZERO).await.unwrap();
+        assert_eq!((&*survey.collected.removed, survey.collected.files), (&[1, 2][..], 1));
+        index.roll_back(1);
+        // Only the manifest is put again, by a push that is under way.
+        let manifest = remote.read("manifest-000001.json").await.unwrap().unwrap();
+        remote.put("manifest-000001.json", manifest).await.unwrap();
+        let error = survey.remove(&remote).await.unwrap_err();
+        assert!(matches!(error, Error::Raced { generation: 3, .. }), "{error}");
+        index.push(&remote).await.unwrap();
+        let error = survey.remove(&remote).await.unwrap_err();
+        assert!(matches!(error, Error::Raced { generation: 1, .. }), "{error}");
+        let replica = tempfile::TempDir::new().unwrap();
+        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always).await.unwrap();
+        assert_eq!((pulled.generation, pulled.files), (1, 1));
+        // What is left is what a later one removes: generation 1 is current now, and those above it go by their age.
+        let collected = gc(&remote, 0, Duration::ZERO, false).await.unwrap();
+        assert_eq!((collected.removed, collected.kept, collected.files), (vec![2, 3], vec![1], 2));
+    }
+
+    /// Whatever is removed between a push's look for files and its end: it puts it again.
+    #[tokio::test]
+    async fn a_push_puts_again_what_was_removed_under_it() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let remote = Remote::of("memory://wiki", store, "wiki");
+        let index = Pushing::new();
+        index.publish(1, &["a", "b"]);
+        index.push(&remote).await.unwrap();
+        index.publish(2, &["c"]);
+        index.push(&remote).await.unwrap();
+        index.roll_back(1);
+        index.push(&remote).await.unwrap();
+        let gone = ["manifest-000001.json", "shards/a/dense.dyad"].map(str::to_owned);
+        remote.remove(&gone).await.unwrap();
+        assert!(index.complete(&remote).await.unwrap() > 0);
+        let replica = tempfile::TempDir::new().unwrap();
+        let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always).await.unwrap();
+        assert_eq!((pulled.generation, pulled.files), (1, 2));
+        assert_eq!(index.complete(&remote).await.unwrap(), 0);
+    }
 }

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `remote.rs` | a place in a store: opened by URL, its current generation |
 //! | `objects.rs` | its objects: read, put where absent, transferred, listed, removed |
+//! | `manifests.rs` | its manifests: listed, put where absent |
 //! | `pattern.rs` | the objects that a pattern names |
 //! | `files.rs` | the files of a generation |
 //! | `push.rs` | a generation to the store |
@@ -22,6 +23,7 @@
 //! | `gc.rs` | what nothing needs is removed |
 //! | `cache.rs` | directories that mirror the indexes of stores, within a number of bytes |
 //! | `evict.rs` | generations of a mirror that nobody needs, and their files, are removed |
+//! | `fixture.rs` | an index for tests |
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 
@@ -30,7 +32,10 @@ mod commit;
 mod error;
 mod evict;
 mod files;
+#[cfg(test)]
+mod fixture;
 mod gc;
+mod manifests;
 mod objects;
 mod pattern;
 mod pull;

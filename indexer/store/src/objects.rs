@@ -92,20 +92,6 @@ impl Remote {
         Ok(files.iter().all(is_there))
     }
 
-    /// Numbers of the manifests that are there, ascending.
-    pub async fn manifests(&self) -> Result<Vec<u64>> {
-        let place = self.path("");
-        let found = self.store().list_with_delimiter(Some(&place)).await.map_err(self.failed("", "list"))?;
-        let number = |meta: &object_store::ObjectMeta| {
-            let name = meta.location.filename()?;
-            let number: u64 = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
-            (dyad_index::manifest::manifest_name(number) == name).then_some(number)
-        };
-        let mut numbers: Vec<u64> = found.objects.iter().filter_map(number).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
-
     /// Whether there is an object of this name and length.
     pub async fn has(&self, name: &str, bytes: u64) -> Result<bool> {
         match self.store().head(&self.path(name)).await {

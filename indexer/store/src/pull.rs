@@ -71,16 +71,13 @@ pub(crate) async fn pull_generation(
 ) -> Result<Pulled> {
     let generation = there.manifest.generation;
     create_dir_synced(index)?;
-    let is_current =
-        fs_err::read_to_string(index.join(manifest::POINTER)).is_ok_and(|pointer| pointer == there.pointer);
-    if !is_current {
+    let files = files_of(&there.manifest);
+    let was_current = is_current(index, there);
+    if !was_current {
         refuse_others(remote, index, generation, &there.bytes).await?;
     }
-    let files = files_of(&there.manifest);
-    let missing = missing(&files, index)?;
-    if is_current && missing.is_empty() {
-        let present = files.len() as u64;
-        return Ok(Pulled { generation, files: 0, bytes: 0, present, is_new: false });
+    if was_current && missing(&files, index)?.is_empty() {
+        return Ok(already(&files, generation, false));
     }
     let staging = index.join(STAGING);
     fs_err::create_dir_all(&staging)?;
@@ -88,6 +85,11 @@ pub(crate) async fn pull_generation(
         LockError::Held { holder, .. } => Error::Held { index: index.to_owned(), holder },
         LockError::Io(error) => Error::Io(error),
     })?;
+    // Another process may have fetched it while this one waited: what that one serves is not fetched again and put in its place.
+    let missing = missing(&files, index)?;
+    if missing.is_empty() && is_current(index, there) {
+        return Ok(already(&files, generation, !was_current));
+    }
     trim(&staging, Path::new(""), &missing.iter().map(|file| &*file.entry.path).collect())?;
     let needed = missing.iter().map(|file| file.entry.bytes).sum();
     check_space(index, needed, options.free_space)?;
@@ -113,6 +115,16 @@ pub(crate) async fn pull_generation(
     drop(alone);
     let count = fetched.iter().map(|fetched| u64::from(*fetched)).sum();
     Ok(Pulled { generation, files: count, bytes: needed, present: (files.len() - missing.len()) as u64, is_new: true })
+}
+
+/// Whether the directory's `CURRENT` is the store's.
+fn is_current(index: &Path, there: &Current) -> bool {
+    fs_err::read_to_string(index.join(manifest::POINTER)).is_ok_and(|pointer| pointer == there.pointer)
+}
+
+/// Nothing was fetched.
+fn already(files: &[IndexFile], generation: u64, is_new: bool) -> Pulled {
+    Pulled { generation, files: 0, bytes: 0, present: files.len() as u64, is_new }
 }
 
 /// Refuses a directory that has another manifest under the number, or a current generation that the store has not.

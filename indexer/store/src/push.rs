@@ -5,6 +5,7 @@ use std::path::Path;
 
 use dyad_files::write_atomic;
 use dyad_index::manifest::{self, ReaderLock};
+use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
@@ -13,6 +14,7 @@ use crate::remote::Remote;
 
 /// File of an index that says what it has pushed where: a `CURRENT` for each URL, between tabs.
 const PUSHED: &str = ".pushed";
+
 /// What a push did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pushed {
@@ -62,7 +64,10 @@ pub async fn push(
             return Err(Error::OtherLineage { url, index, generation: there.manifest.generation });
         }
     }
-    reserve(index, remote, &name, &bytes, generation).await?;
+    remote.reserve(there.as_ref(), (&name, generation), &bytes).await.map_err(|error| match error {
+        Error::Taken { url, .. } => Error::OtherLineage { url, index: index.to_owned(), generation },
+        error => error,
+    })?;
     let known: Vec<IndexFile> = there.as_ref().map(|there| files_of(&there.manifest)).unwrap_or_default();
     let files = files_of(&current);
     let one = async |file: &IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
@@ -78,6 +83,9 @@ pub async fn push(
             return Err(Error::Raced { url: remote.url().to_owned(), generation: generation_now });
         }
     }
+    remote.published(generation).await?;
+    let found: Vec<&IndexFile> = files.iter().zip(&done).filter(|(_, put)| !**put).map(|(file, _)| file).collect();
+    complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
     note(index, remote, &pointer)?;
     let bytes = files.iter().zip(&done).filter(|(_, put)| **put).map(|(file, _)| file.entry.bytes).sum();
     Ok(Pushed { generation, files: count, bytes, present: done.len() as u64 - count, is_new: true })
@@ -95,12 +103,15 @@ fn pushed(index: &Path) -> Result<BTreeMap<String, String>> {
     }
 }
 
-/// Notes what was pushed, so that the index still knows it when `gc` has removed the generation.
+/// Notes what was pushed, so that the index still knows it when `gc` has removed the generation. Under the index's lock: another push, to another URL, may
+/// note its own.
 fn note(index: &Path, remote: &Remote, pointer: &str) -> Result<()> {
-    let mut all = pushed(index)?;
-    if all.insert(remote.url().to_owned(), pointer.to_owned()).is_some_and(|before| before == pointer) {
+    if pushed(index)?.get(remote.url()).is_some_and(|before| before == pointer) {
         return Ok(());
     }
+    let _lock = WriteLock::acquire(index)?;
+    let mut all = pushed(index)?;
+    all.insert(remote.url().to_owned(), pointer.to_owned());
     let text: Vec<String> = all.iter().map(|(url, pointer)| format!("{url}\t{pointer}")).collect();
     Ok(write_atomic(&index.join(PUSHED), text.concat().as_bytes())?)
 }
@@ -114,16 +125,22 @@ fn has(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
     }
 }
 
-/// Puts the manifest, by which the number of the generation, and with it the names of its files, belong to this index.
-async fn reserve(index: &Path, remote: &Remote, name: &str, bytes: &[u8], generation: u64) -> Result<()> {
-    if remote.put_new(name, bytes.to_vec()).await? {
-        return Ok(());
+/// Puts the manifest and the files that were `found` there, and are not any more: a `gc` that began before them may have taken them away. Says how many.
+async fn complete(
+    index: &Path,
+    remote: &Remote,
+    (name, bytes): (&str, &[u8]),
+    found: &[&IndexFile],
+    (options, go_on): (&PushOptions, &(dyn Fn() -> bool + Sync)),
+) -> Result<usize> {
+    let mut put = usize::from(remote.put_new(name, bytes.to_vec()).await?);
+    for file in found {
+        if !remote.has(&file.entry.path, file.entry.bytes).await? {
+            remote.put_file(&index.join(&file.entry.path), &file.entry.path, &file.entry, options, go_on).await?;
+            put += 1;
+        }
     }
-    if remote.read(name).await?.unwrap_or_default() == bytes {
-        // Put again, which makes it new: `gc` removes an old manifest that was never published.
-        return remote.put(name, bytes.to_vec()).await;
-    }
-    Err(Error::OtherLineage { url: remote.url().to_owned(), index: index.to_owned(), generation })
+    Ok(put)
 }
 
 /// Puts a file that is not there; says whether it was put.
@@ -143,4 +160,68 @@ async fn put(
     }
     remote.put_file(&index.join(&file.entry.path), &file.entry.path, &file.entry, options, go_on).await?;
     Ok(true)
+}
+
+/// The same for the current generation, all of whose files were found.
+#[cfg(test)]
+pub(crate) async fn complete_current(index: &Path, remote: &Remote) -> Result<usize> {
+    let current = manifest::current(index)?;
+    let (name, files) = (manifest::manifest_name(current.generation), files_of(&current));
+    let bytes = fs_err::read(index.join(&name))?;
+    let found: Vec<&IndexFile> = files.iter().collect();
+    complete(index, remote, (&name, &bytes), &found, (&PushOptions::default(), &|| true)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    #[test]
+    fn pushes_at_once_to_many_places_are_all_noted() {
+        let index = tempfile::TempDir::new().unwrap();
+        let urls: Vec<String> = (0..8).map(|number| format!("memory://{number}")).collect();
+        std::thread::scope(|scope| {
+            for url in &urls {
+                let index = index.path();
+                scope.spawn(move || {
+                    let remote = Remote::of(url, Arc::new(InMemory::new()), "x");
+                    for generation in 1..=5 {
+                        note(index, &remote, &format!("manifest-{generation:06}.json 00000000\n")).unwrap();
+                    }
+                });
+            }
+        });
+        let noted = pushed(index.path()).unwrap();
+        assert_eq!(noted.keys().collect::<Vec<_>>(), urls.iter().collect::<Vec<_>>());
+        assert!(noted.values().all(|pointer| pointer == "manifest-000005.json 00000000\n"), "{noted:?}");
+    }
+
+    /// A directory is an index of this machine as well, where a manifest that `CURRENT` has never named is no generation.
+    #[tokio::test]
+    async fn what_a_killed_push_leaves_in_a_directory_was_never_published() {
+        let index = crate::fixture::Pushing::new();
+        let there = tempfile::TempDir::new().unwrap();
+        let remote = Remote::open(&format!("file://{}", there.path().display())).unwrap();
+        let generations = || manifest::generations(there.path()).unwrap();
+        index.publish(1, &["a"]);
+        index.push(&remote).await.unwrap();
+        assert_eq!(generations(), [1]);
+        index.publish(2, &["a", "b"]);
+        let error = push(index.path(), &remote, &PushOptions::default(), &|| false).await.unwrap_err();
+        assert!(matches!(error, Error::Interrupted), "{error}");
+        assert!(there.path().join(manifest::manifest_name(2)).exists());
+        assert_eq!((generations(), manifest::load(there.path(), 2).is_err()), (vec![1], true));
+        // Again, and to the end; and the generation before stays one.
+        index.push(&remote).await.unwrap();
+        assert_eq!(generations(), [1, 2]);
+        index.publish(3, &["c"]);
+        index.push(&remote).await.unwrap();
+        index.roll_back(2);
+        push(index.path(), &remote, &PushOptions::default(), &|| false).await.unwrap_err();
+        assert_eq!(generations(), [1, 2, 3], "one that was published is not taken back");
+    }
 }

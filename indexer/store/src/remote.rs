@@ -164,6 +164,24 @@ impl Remote {
         }
     }
 
+    /// Puts an object in the place of one with this content; false where there is another one by now, or none.
+    pub async fn replace(&self, name: &str, was: &[u8], bytes: Vec<u8>) -> Result<bool> {
+        // A directory has no conditional put.
+        let _alone = self.alone()?;
+        let Some(found) = self.get(name).await? else { return Ok(false) };
+        let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+        if found.bytes().await.map_err(self.failed(name, "read"))? != was {
+            return Ok(false);
+        }
+        let mode = if self.is_directory { PutMode::Overwrite } else { PutMode::Update(version) };
+        let options = PutOptions { mode, ..PutOptions::default() };
+        match self.store.put_opts(&self.path(name), bytes.into(), options).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
+            Err(error) => Err(self.failed(name, "put")(error)),
+        }
+    }
+
     /// Whether it is a directory of this machine.
     pub fn is_directory(&self) -> bool {
         self.is_directory
@@ -200,4 +218,27 @@ fn choose_cryptography() {
         // Another choice stands.
         drop(rustls::crypto::ring::default_provider().install_default());
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    /// Two attempts at a shard whose files were gone both found the record of the first one.
+    #[tokio::test]
+    async fn of_two_that_replace_an_object_one_does() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let directory = Remote::open(&format!("file://{}", folder.path().display())).unwrap();
+        let store = Remote::of("memory://x", Arc::new(InMemory::new()), "x");
+        for remote in [directory, store] {
+            let replace = async |was: &str, by: &str| remote.replace("done", was.as_bytes(), by.into()).await.unwrap();
+            assert!(!replace("old", "new").await, "there is none");
+            remote.put("done", "old".into()).await.unwrap();
+            assert!(replace("old", "one").await);
+            assert!(!replace("old", "other").await);
+            assert_eq!(remote.read("done").await.unwrap().unwrap(), b"one");
+        }
+    }
 }

@@ -218,6 +218,47 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     assert_eq!((restarted.generation(), restarted.directory()), (Some(3), mirror.directory()));
 }
 
+/// The second begins while the first fetches, and waits for it.
+#[tokio::test]
+async fn two_that_share_a_cache_fetch_each_file_once_and_none_replaces_what_the_other_serves() {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = Place::new();
+    place.push(1, &["a", "b", "c", "d", "e", "f"]).await;
+    let (mirror, second) = (place.mirror(None), Arc::new(place.mirror(None)));
+    let began = std::sync::Once::new();
+    let other = std::sync::Mutex::new(None);
+    let begin_other = || {
+        let second = Arc::clone(&second);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let fetch = move || loop {
+            match runtime.block_on(second.refresh(&always)) {
+                Err(Error::Held { .. }) => {}
+                pulled => return pulled.unwrap(),
+            }
+        };
+        let (ready, begun) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            ready.send(()).unwrap();
+            fetch()
+        });
+        begun.recv().unwrap();
+        // It has looked at what is missing by then, and waits for the lock; where it has not, the files are there when it does.
+        std::thread::sleep(Duration::from_millis(100));
+        *other.lock().unwrap() = Some(thread);
+    };
+    let go_on = || {
+        began.call_once(begin_other);
+        true
+    };
+    let pulled = mirror.refresh(&go_on).await.unwrap();
+    let inode = || fs_err::metadata(mirror.directory().join("shards/a/dense.dyad")).unwrap().ino();
+    let served = inode();
+    let thread = other.lock().unwrap().take().unwrap();
+    let of_other = thread.join().unwrap();
+    assert_eq!((pulled.files, of_other.files, of_other.bytes, of_other.present), (6, 0, 0, 6));
+    assert_eq!((of_other.generation, inode()), (1, served));
+}
+
 #[tokio::test]
 async fn one_generation_before_the_current_one_is_kept_and_leftovers_go() {
     let place = Place::new();

@@ -18,6 +18,8 @@ use crate::metrics::Metrics;
 const AT_ONCE: usize = 8;
 /// Between two tries at the start.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long a reload waits for another searcher that fetches the same index into the same cache.
+const OTHERS: Duration = Duration::from_mins(5);
 /// Longest pause after failures, where the pause without any is shorter.
 const LONGEST: Duration = Duration::from_mins(5);
 
@@ -87,7 +89,7 @@ impl Keeper {
             Order::Refresh { name, done } => {
                 let Some(kept) = self.all.iter().find(|kept| kept.index.name == name) else { return };
                 let fetched = match kept.index.look().await {
-                    Ok(_) => kept.fetch(&self.stop).await.map(drop),
+                    Ok(_) => kept.fetch_with_others(&self.stop).await.map(drop),
                     Err(error) => Err(error),
                 };
                 // One that does not wait any more has the generation served by the next reload.
@@ -167,6 +169,17 @@ impl Kept {
             }
             tracing::info!(%error, "waiting {left:.0?} more for an index in a store");
             tokio::time::sleep(RETRY.min(left)).await;
+        }
+    }
+
+    /// The same as [`Self::fetch`]; waits for a while where another searcher with the same cache fetches it.
+    async fn fetch_with_others(&self, stop: &AtomicBool) -> Result<bool> {
+        let deadline = Instant::now() + OTHERS;
+        loop {
+            match self.fetch(stop).await {
+                Err(error) if is_held(&error) && Instant::now() < deadline && !stop.load(Ordering::Relaxed) => {}
+                fetched => return fetched,
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use dyad_proto::access::Caller;
 
 use super::cancellation::Cancellation;
 use super::engine::Engine;
-use super::served_index::ServedIndex;
+use super::served_index::{ServedIndex, pointer};
 use crate::error::{Error, Result};
 use crate::memory::IndexMemory;
 use crate::mirrors::Mirrors;
@@ -64,18 +64,20 @@ impl Engine {
             if let Ok(wanted) = manifest::current(&index.path) {
                 engine.check_memory(index, &wanted)?;
             }
+            let pointer = pointer(&index.path).unwrap_or_default();
             let snapshot = Snapshot::open_after(&index.path, Some(&served))?;
             engine.towers.check(&snapshot.manifest().model, Some(&served.manifest().model))?;
-            Ok(snapshot)
+            Ok((snapshot, pointer))
         })
         .await
     }
 
-    /// Reads every `CURRENT` at intervals of `pause` and serves the generation that it names, until the future is dropped. A generation that
+    /// Reads every `CURRENT` at intervals of `pause` and serves the generation that it names, until the future is dropped: by number and checksum, for
+    /// another index may have taken the directory's place, and have a generation of the same number. A generation that
     /// cannot be served is logged once and tried again after a minute, or when `CURRENT` names another; the one that is served stays. A
     /// directory that cannot be read is reported by `Status`. Stores are asked at the same intervals, and what they have is fetched.
     pub async fn follow(self: &Arc<Self>, pause: Duration) {
-        let mut refused: Vec<Option<(u64, Instant)>> = vec![None; self.indexes.iter().len()];
+        let mut refused: Vec<Option<(String, Instant)>> = vec![None; self.indexes.iter().len()];
         if let Some(mirrors) = &self.mirrors {
             mirrors.follow(pause, Arc::clone(&self.metrics)).await;
         }
@@ -89,37 +91,37 @@ impl Engine {
             // Elapsed, or interrupted by what was fetched.
             _ = tokio::time::timeout(pause, fetched).await;
             let engine = Arc::clone(self);
-            let current = |index: &Arc<ServedIndex>| manifest::current_generation(&index.path).ok().flatten();
+            let current = |index: &Arc<ServedIndex>| pointer(&index.path);
             let read = tokio::task::spawn_blocking(move || engine.indexes.iter().map(current).collect::<Vec<_>>());
             let Ok(current) = read.await else { continue };
-            for ((index, refused), generation) in self.indexes.iter().zip(&mut refused).zip(current) {
-                if let Some(generation) = generation {
-                    self.follow_to(index, generation, refused).await;
+            for ((index, refused), pointer) in self.indexes.iter().zip(&mut refused).zip(current) {
+                if let Some(pointer) = pointer {
+                    self.follow_to(index, pointer, refused).await;
                 }
             }
         }
     }
 
-    /// Serves a generation that `CURRENT` names, unless it is served or was `refused` a short time ago.
+    /// Serves the generation that this `CURRENT` names, unless it is served or was `refused` a short time ago.
     async fn follow_to(
         self: &Arc<Self>,
         index: &Arc<ServedIndex>,
-        generation: u64,
-        refused: &mut Option<(u64, Instant)>,
+        pointer: String,
+        refused: &mut Option<(String, Instant)>,
     ) {
-        let recent = |(other, at): (u64, Instant)| other == generation && at.elapsed() < RETRY;
-        if generation == index.snapshot().manifest().generation || refused.is_some_and(recent) {
+        let recent = |(other, at): &(String, Instant)| *other == pointer && at.elapsed() < RETRY;
+        if pointer == **index.pointer.load() || refused.as_ref().is_some_and(recent) {
             return;
         }
         *refused = match self.reload_index(index).await {
             Ok(_) => None,
             Err(error) => {
-                let logged = refused.is_some_and(|(other, _)| other == generation);
+                let logged = refused.as_ref().is_some_and(|(other, _)| *other == pointer);
                 if !logged {
-                    let index = &*index.name;
-                    tracing::error!(index, generation, %error, "CURRENT names a generation that cannot be served");
+                    let (index, current) = (&*index.name, pointer.trim());
+                    tracing::error!(index, current, %error, "CURRENT names a generation that cannot be served");
                 }
-                Some((generation, Instant::now()))
+                Some((pointer, Instant::now()))
             }
         };
     }
@@ -129,12 +131,13 @@ impl Engine {
         self.switch(self.index(index, &Caller::default())?, move |engine, index| {
             let (path, served) = (&index.path, index.snapshot());
             // Opened before the pointer moves: a generation that cannot be served is not made current.
+            let bytes = fs_err::read(path.join(manifest::manifest_name(generation)));
             let wanted = manifest::load(path, generation)?;
             engine.check_memory(index, &wanted)?;
             let snapshot = Snapshot::open_manifest(path, wanted, Some(&served))?;
             engine.towers.check(&snapshot.manifest().model, Some(&served.manifest().model))?;
             manifest::point_to(path, generation, &WriteLock::acquire(path)?)?;
-            Ok(snapshot)
+            Ok((snapshot, bytes.map(|bytes| manifest::pointer_to(generation, &bytes)).unwrap_or_default()))
         })
         .await
     }
@@ -150,23 +153,24 @@ impl Engine {
         Ok(self.process.check(&index.name, IndexMemory::of_files(&index.path, wanted), others)?)
     }
 
-    /// Serves the generation that `open` opens. One at a time of all indexes, whose memory is counted together; a caller that leaves interrupts nothing, so that the pointer
+    /// Serves the generation that `open` opens, by the `CURRENT` that it was opened by. One at a time of all indexes, whose memory is counted together; a caller that leaves interrupts nothing, so that the pointer
     /// on disk and the served generation always agree.
     async fn switch(
         self: &Arc<Self>,
         index: &Arc<ServedIndex>,
-        open: impl FnOnce(&Self, &ServedIndex) -> Result<Snapshot> + Send + 'static,
+        open: impl FnOnce(&Self, &ServedIndex) -> Result<(Snapshot, String)> + Send + 'static,
     ) -> Result<(u64, u64)> {
         let turn = Arc::clone(&self.indexes.switching).lock_owned().await;
         let (engine, name) = (Arc::clone(self), Arc::clone(&index.name));
         let index = Arc::clone(index);
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let snapshot = open(&engine, &index)?;
+            let (snapshot, pointer) = open(&engine, &index)?;
             let generation = snapshot.manifest().generation;
             let snapshot = Arc::new(snapshot);
             engine.checksums.check_in_background(&snapshot);
             let before = index.served.swap(snapshot);
+            index.pointer.store(Arc::new(pointer));
             if let Some(filters) = &engine.filters {
                 filters.forget(&before);
             }

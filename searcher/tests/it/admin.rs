@@ -6,7 +6,7 @@ use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_searcher::run::EngineConfig;
 
-use crate::fixture::{US, request, searcher, searcher_over, write_index};
+use crate::fixture::{US, request, searcher, searcher_over, write_index, write_index_of};
 
 #[tokio::test]
 async fn status_names_index_models_and_shards() {
@@ -103,6 +103,18 @@ async fn the_generation_that_current_names_is_followed() {
     serves(4).await;
     dyad_index::manifest::point_to(index, 1, &dyad_index::storage::WriteLock::acquire(index).unwrap()).unwrap();
     serves(1).await;
+    // Another index takes the directory's place, with a generation of the same number.
+    let other = tempfile::tempdir_in(index.parent().unwrap()).unwrap();
+    write_index_of(&[("doc-99".to_owned(), "river".to_owned())], other.path(), 1, "f00d");
+    let before = index.with_extension("before");
+    fs_err::rename(index, &before).unwrap();
+    fs_err::rename(other.path(), index).unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    while server.client.search(request(Mode::Dense, "river", 1)).await.unwrap().hits[0].key != "doc-99" {
+        assert!(std::time::Instant::now() < until, "the other index is not served");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    fs_err::remove_dir_all(before).unwrap();
     assert!(!follower.is_finished());
     follower.abort();
 }

@@ -15,7 +15,8 @@ use crate::storage::WriteLock;
 
 const PREFIX: &str = ".publishing-";
 
-fn mark_name(generation: u64) -> String {
+/// File name of a generation's mark.
+pub fn mark_name(generation: u64) -> String {
     format!("{PREFIX}{generation:06}")
 }
 
