@@ -6,6 +6,7 @@ use std::path::Path;
 
 use dyad_index::format::header::HEADER_LEN;
 use dyad_index::format::{HOT_SECTIONS, Header};
+use dyad_index::lexical::COLUMN_BYTES;
 use dyad_index::manifest::{DeletedEntry, Manifest, SHARDS_DIR, ShardEntry};
 use dyad_index::search::NodeSet;
 use dyad_index::shard::DENSE_FILE;
@@ -20,7 +21,8 @@ pub struct IndexMemory {
     pub hot: u64,
     /// Of all other files: vectors, keys, texts. Read for the last few candidates, and for hits.
     pub cold: u64,
-    /// Anonymous: deletions, and codes of the documents that are left, where these are few enough to be scanned.
+    /// Anonymous: deletions, codes of the documents that are left, where these are few enough to be scanned, and columns of the fields that hits are
+    /// grouped by.
     pub anonymous: u64,
 }
 
@@ -50,7 +52,8 @@ impl IndexMemory {
             let kept = NodeSet::bytes_kept(usize::try_from(live).unwrap_or(usize::MAX), header.dim as usize);
             deleted.file.bytes.saturating_add(kept as u64)
         };
-        let anonymous = entry.deleted.as_ref().map_or(0, deletions);
+        let columns = entry.documents.saturating_mul(COLUMN_BYTES as u64);
+        let anonymous = entry.deleted.as_ref().map_or(0, deletions).saturating_add(columns);
         Self { hot, cold: all.saturating_sub(hot), anonymous }
     }
 }
@@ -98,7 +101,7 @@ impl fmt::Display for MemoryNeed {
             [self.program, self.buffers, self.indexes.hot, self.indexes.anonymous, self.total()].map(mib);
         write!(
             f,
-            "{total}: {hot} for graphs and codes of all indexes (pages of files), {anonymous} for their deletions, {buffers} for full caches, \
+            "{total}: {hot} for graphs and codes of all indexes (pages of files), {anonymous} for their deletions and columns, {buffers} for full caches, \
              requests and replies, {program} for the program and its question towers"
         )
     }

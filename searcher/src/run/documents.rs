@@ -13,7 +13,7 @@ use super::pool::Class;
 use super::reply_memory::ReplyBudget;
 use super::scope::Scope;
 use crate::error::{Error, Result};
-use crate::plan::StoredFields;
+use crate::plan::{IndexSize, SearchCost, StoredFields};
 
 impl Engine {
     /// Some fields of documents of an index by key, in the order asked for, and the keys that it does not hold.
@@ -26,10 +26,12 @@ impl Engine {
     ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
         let time = self.time(time);
         let index = self.index(index, caller)?;
-        let permit = self.pool.admit(Class::Interactive, time)?;
         let snapshot = index.snapshot();
+        let cost = SearchCost::of_documents(keys.len());
+        let class = Class::of(cost.total(), IndexSize::of(&snapshot));
+        let permit = self.pool.admit(class, cost.total(), time)?;
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
-        let mut jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
+        let mut jobs = Jobs::new(&self.pool, (class, cost), permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
         let wanted = Arc::new((keys, fields, Scope::of(caller)));
         let read = |budget: ReplyBudget| {

@@ -11,7 +11,6 @@ use dyad_index::snapshot::{Shard, Snapshot};
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 use futures_util::future::Either;
-use prost::Message;
 use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Answers};
@@ -20,7 +19,7 @@ use super::cancellation::Cancellation;
 use super::checksums::Checksums;
 use super::config::EngineConfig;
 use super::explain::{Explanation, explain};
-use super::filter_cache::FilterCache;
+use super::filter_cache::{FilterCache, cached_as};
 use super::gather::{DenseSearch, Gather};
 use super::live_recall::LiveRecall;
 use super::parts::Jobs;
@@ -36,7 +35,7 @@ use crate::fusion::Fusion;
 use crate::memory::ProcessMemory;
 use crate::metrics::Metrics;
 use crate::mirrors::Mirrors;
-use crate::plan::Plan;
+use crate::plan::{IndexSize, Plan, SearchCost};
 use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
 use crate::reranker::Reranker;
 
@@ -155,13 +154,20 @@ impl Engine {
         let time = self.time(time);
         // Dropped with this future, when the client goes away: the work ends soon after.
         let (cancel, _guard) = Cancellation::with_deadline(started, time);
-        let class = if request.exact { Class::Bulk } else { Class::Interactive };
-        let (permit, turn) = match admission {
-            Admission::Refused => (self.pool.admit(class, time)?, None),
-            Admission::Queued(turn) => (self.pool.admit_many(1, &cancel).await?, Some(turn)),
+        let (queued, turn) = match admission {
+            Admission::Refused => (None, None),
+            Admission::Queued(turn) => (Some(self.pool.admit_many(1, &cancel).await?), Some(turn)),
         };
-        let mut jobs = Jobs::new(&self.pool, class, permit, cancel);
-        let batch = self.batch((vec![request], |_| String::new()), caller, started, &jobs, turn.is_some())?;
+        let batch = self.batch((vec![request], |_| String::new()), caller, (started, &cancel), turn.is_some())?;
+        let cost = batch.cost();
+        let class = Class::of(cost.total(), IndexSize::of(&batch.snapshot));
+        batch.read_deeper_from_now_on(class == Class::Bulk);
+        let permit = match queued {
+            Some(permit) => permit,
+            None => self.pool.admit(class, cost.total(), time)?,
+        };
+        let mut jobs = Jobs::new(&self.pool, (class, cost), permit, cancel);
+        jobs.is_queued = turn.is_some();
         jobs.choose_threads(&batch.snapshot);
         let mut answers = Box::pin(self.answer(&batch, &jobs)).await?;
         if batch.reranks() {
@@ -177,7 +183,7 @@ impl Engine {
             recall.offer(&batch);
         }
         if let Some(turn) = turn {
-            answers = Box::pin(self.fetch_in_turn(batch, answers, turn, class)).await?;
+            answers = Box::pin(self.fetch_in_turn(batch, answers, turn, (class, cost))).await?;
         }
         let answer = answers.0.pop().ok_or(Error::Internal)?;
         if is_asked {
@@ -200,8 +206,10 @@ impl Engine {
         let started = Instant::now();
         let (cancel, _guard) = Cancellation::with_deadline(started, self.time(time));
         let permit = self.pool.admit_many(requests.len(), &cancel).await?;
-        let jobs = Jobs::new(&self.pool, Class::Bulk, permit, cancel);
-        let batch = self.batch((requests, |number| format!("requests[{number}].")), caller, started, &jobs, false)?;
+        let at = |number| format!("requests[{number}].");
+        let batch = self.batch((requests, at), caller, (started, &cancel), false)?;
+        let cost = batch.cost().part_of(batch.chunks().len());
+        let jobs = Jobs::new(&self.pool, (Class::Bulk, cost), permit, cancel);
         let mut answers = self.answer(&batch, &jobs).await?;
         if batch.reranks() {
             answers = self.rerank(&batch, answers, &jobs).await?;
@@ -217,18 +225,17 @@ impl Engine {
         &self,
         (requests, at): (Vec<v1::SearchRequest>, fn(usize) -> String),
         caller: &Caller,
-        started: Instant,
-        jobs: &Jobs<'_>,
+        (started, cancel): (Instant, &Arc<Cancellation>),
         fetches_later: bool,
     ) -> Result<Arc<Batch>> {
         // The requests of a batch name the same one.
         let name = requests.first().map_or("", |first| &first.index);
         let index = Arc::clone(self.indexes.find(name, caller, || at(0))?);
         let snapshot = index.snapshot();
-        let items = items(&snapshot, (requests, at), caller, jobs.cancel.left())?;
-        let at_once = self.pool.threads(jobs.class);
+        let items = items(&snapshot, (requests, at), caller, cancel.left())?;
+        let at_once = self.pool.threads(Class::Bulk);
         let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
-        let mut batch = Batch::new(of, items, at_once, Arc::clone(&jobs.cancel), started);
+        let mut batch = Batch::new(of, items, at_once, Arc::clone(cancel), started);
         if batch.reranks() && self.reranker.is_none() {
             return Err(Error::NoReranker);
         }
@@ -265,15 +272,15 @@ impl Engine {
             match parts.await {
                 Ok(parts) => answered = parts.into_iter().flatten().flatten().next(),
                 // All parts are done, but the reply memory is full.
-                Err(Error::FullReplies { .. }) => {
-                    let budget = self.memory.reserve(&jobs.cancel).await?;
-                    let batch = Arc::clone(batch);
-                    return jobs.start(move || Ok((batch.answers(&budget)?, budget))).await;
-                }
+                Err(Error::FullReplies { .. }) => return self.answer_with_memory(batch, jobs).await,
                 Err(error) => return Err(error),
             }
         }
-        answered.ok_or(Error::Internal)
+        match answered {
+            Some(answers) => Ok(answers),
+            // Rankings have to be read deeper.
+            None => self.answer_deeper(batch, jobs).await,
+        }
     }
 
     /// The question tower that embeds for a generation.
@@ -304,7 +311,7 @@ impl Engine {
             }));
         }
         let part = self.part(batch, chunk, Batch::dense);
-        Either::Right(jobs.start(move || part(&allowed)))
+        Either::Right(jobs.start_dense(move || part(&allowed)))
     }
 
     /// A part of a batch for some of its filters; the last one goes on to the answers.
@@ -333,15 +340,17 @@ impl Engine {
         let at = |_| "search.".to_owned();
         let index = Arc::clone(self.indexes.find(&search.index, caller, || at(0))?);
         let (cancel, _guard) = Cancellation::with_deadline(started, time);
-        let jobs = Jobs::new(&self.pool, Class::Bulk, self.pool.admit(Class::Bulk, time)?, Arc::clone(&cancel));
         let snapshot = index.snapshot();
-        let generation = snapshot.manifest().generation;
+        let (generation, size) = (snapshot.manifest().generation, IndexSize::of(&snapshot));
         let items = items(&snapshot, (vec![search], at), caller, time)?;
         let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
-        let batch = Batch::new(of, items, 1, cancel, started);
+        let batch = Batch::new(of, items, 1, Arc::clone(&cancel), started);
+        let cost = [batch.cost(), size.explanation()].into_iter().sum::<SearchCost>();
+        let permit = self.pool.admit(Class::Bulk, cost.total(), time)?;
+        let jobs = Jobs::new(&self.pool, (Class::Bulk, cost), permit, Arc::clone(&cancel));
         self.embed(&batch).await?;
         let budget = self.memory.budget();
-        let explained = jobs.start(move || {
+        let explained = jobs.start_dense(move || {
             let explained = explain(&batch, &key)?;
             budget.take_bytes(explained.bm25_json.len())?;
             Ok((explained, budget))
@@ -364,7 +373,7 @@ fn items(
         request.filter = caller.restrict(request.filter.take());
         Ok(BatchItem {
             plan: Plan::new(&request, time, &measured, learned),
-            filter: request.filter.as_ref().map(Message::encode_to_vec),
+            filter: request.filter.as_ref().map(|filter| cached_as(caller, filter)),
             vector: question_vector(&request, &snapshot.manifest().model, || at(number))?,
             query: request.query,
         })

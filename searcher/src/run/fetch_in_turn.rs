@@ -9,6 +9,7 @@ use super::parts::Jobs;
 use super::pool::Class;
 use super::turns::Turn;
 use crate::error::{Error, Result};
+use crate::plan::SearchCost;
 
 impl Engine {
     /// Reads the documents of the answer to a request of a stream when its turn has come. It waits without a place among the requests in
@@ -18,7 +19,7 @@ impl Engine {
         batch: Arc<Batch>,
         answers: Answers,
         turn: Turn,
-        class: Class,
+        class_and_cost: (Class, SearchCost),
     ) -> Result<Answers> {
         if !batch.items.iter().any(|item| item.plan.wants_documents()) {
             return Ok(answers);
@@ -26,7 +27,7 @@ impl Engine {
         let cancel = Arc::clone(&batch.cancel);
         turn.come(&cancel).await?;
         let permit = self.pool.admit_many(1, &cancel).await?;
-        let mut jobs = Jobs::new(&self.pool, class, permit, cancel);
+        let mut jobs = Jobs::new(&self.pool, class_and_cost, permit, cancel);
         jobs.choose_threads(&batch.snapshot);
         self.fetch(&batch, answers, &jobs).await
     }

@@ -1,20 +1,27 @@
 //! Groups of hits with the same value of a field, and the ranking that they are made of: read deeper until there are enough of them.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use dyad_index::lexical::FieldValue;
-use dyad_index::snapshot::{Hit, Snapshot};
+use dyad_index::lexical::{ColumnValue, ExactNumber, FieldValue};
+use dyad_index::search::NodeSet;
+use dyad_index::snapshot::{Hit, Snapshot, SnapshotColumns};
 use dyad_proto::limits::MAX_K;
 
-use super::batch::{Batch, BatchItem, PartResults, Timed, Vector};
+use super::batch::{Allowed, Batch, BatchItem, PartResults, Timed, Vector};
 use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
-use crate::plan::GroupBy;
+use crate::plan::{GroupBy, Mode, WIDER};
 
-/// A ranking is read that many times as deep as before where it has too few groups.
-const DEEPER: usize = 4;
+/// Stored documents that are looked at for groups that no hit is in.
+const MOST_LOOKED_AT: usize = 64;
+
+/// Documents of an index whose columns are looked through by an ordinary request: a millisecond at most.
+const MOST_SCANNED: usize = 1 << 20;
+
+/// Nodes between two checks for cancellation.
+const NODES_BETWEEN_CHECKS: u32 = 4096;
 
 /// Hits with the same value, best first.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +49,7 @@ pub(super) struct Grouped {
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum GroupKey {
     Text(String),
-    Number(u64),
+    Number(ExactNumber),
     Flag(bool),
     /// A document without a value.
     Alone(usize, u32),
@@ -52,29 +59,89 @@ impl GroupKey {
     fn new(value: Option<&FieldValue>, hit: &Hit) -> Self {
         match value {
             Some(FieldValue::Text(text)) => Self::Text(text.clone()),
-            Some(FieldValue::Number(number)) => Self::Number(number.to_bits()),
+            Some(FieldValue::Number(number)) => Self::Number(number.clone()),
             Some(FieldValue::Flag(flag)) => Self::Flag(*flag),
             None => Self::Alone(hit.shard, hit.node),
         }
     }
 }
 
-/// Reads values of one field, each document's once.
+/// Whose value is known: that of a document, or of all documents of a shard with this number in the field's column.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Owner {
+    Document(usize, u32),
+    Shared(usize, u32),
+}
+
+/// Values of one field. A stored document is read once, and where there is a column, once for each value.
 struct Values<'a> {
     snapshot: &'a Snapshot,
     field: &'a str,
-    known: HashMap<(usize, u32), Option<FieldValue>>,
+    columns: Option<SnapshotColumns>,
+    known: HashMap<Owner, Option<FieldValue>>,
 }
 
 impl Values<'_> {
-    fn of(&mut self, hit: &Hit) -> Result<Option<FieldValue>> {
-        match self.known.entry((hit.shard, hit.node)) {
+    fn of(&mut self, shard: usize, node: u32) -> Result<Option<FieldValue>> {
+        let owner = match self.columns.as_ref().map(|columns| columns.value(shard, node)) {
+            Some(ColumnValue::Absent) => return Ok(None),
+            Some(ColumnValue::Shared(number)) => Owner::Shared(shard, number),
+            Some(ColumnValue::Stored) | None => Owner::Document(shard, node),
+        };
+        match self.known.entry(owner) {
             Entry::Occupied(known) => Ok(known.get().clone()),
             Entry::Vacant(free) => {
-                let value = self.snapshot.document(hit.shard, hit.node)?.value(self.field);
+                let value = self.snapshot.document(shard, node)?.value(self.field);
                 Ok(free.insert(value).clone())
             }
         }
+    }
+
+    /// Whether some of the allowed documents is in none of these groups, or may be: by the column, and at most [`MOST_LOOKED_AT`] stored documents.
+    fn have_others(&mut self, groups: &[HitGroup], allowed: Option<&[NodeSet]>, cancel: &Cancellation) -> Result<bool> {
+        let snapshot = self.snapshot;
+        let key = |group: &HitGroup| Some(GroupKey::new(group.value.as_ref(), group.hits.first()?));
+        let found: HashSet<GroupKey> = groups.iter().filter_map(key).collect();
+        let mut left = MOST_LOOKED_AT;
+        for (at, shard) in snapshot.shards().iter().enumerate() {
+            let mut looked_at = Vec::new();
+            let mut is_other = |node: u32| -> Result<bool> {
+                if node.is_multiple_of(NODES_BETWEEN_CHECKS) {
+                    cancel.check()?;
+                }
+                match self.columns.as_ref().map(|columns| columns.value(at, node)) {
+                    Some(ColumnValue::Shared(number)) => {
+                        let number = number as usize;
+                        if looked_at.get(number).copied().unwrap_or(false) {
+                            return Ok(false);
+                        }
+                        looked_at.resize(looked_at.len().max(number + 1), false);
+                        looked_at.get_mut(number).into_iter().for_each(|place| *place = true);
+                    }
+                    Some(ColumnValue::Absent) => return Ok(!found.contains(&GroupKey::Alone(at, node))),
+                    Some(ColumnValue::Stored) => {}
+                    None => return Ok(true),
+                }
+                if left == 0 {
+                    return Ok(true);
+                }
+                left -= 1;
+                let hit = Hit { score: 0.0, shard: at, node };
+                let value = self.of(at, node)?;
+                Ok(!found.contains(&GroupKey::new(value.as_ref(), &hit)))
+            };
+            let nodes = allowed.and_then(|all| all.get(at)).or(shard.live());
+            let all: &mut dyn Iterator<Item = u32> = match nodes {
+                Some(nodes) => &mut nodes.iter(),
+                None => &mut (0..shard.dense.len() as u32),
+            };
+            for node in all {
+                if is_other(node)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -108,6 +175,14 @@ fn group(
     Ok(groups)
 }
 
+/// The depth after this one. Where the last read has brought no new group, those that are missing are far away: of a ranking of one kind, whose first
+/// hits stay the same, all is read at once.
+fn next_depth(mode: Mode, depth: usize, brought_none: bool) -> usize {
+    let is_fused = matches!(mode, Mode::Hybrid | Mode::Compare);
+    let next = if brought_none && !is_fused { usize::MAX } else { depth.saturating_mul(WIDER) };
+    next.min(MAX_K as usize)
+}
+
 impl Grouped {
     /// The rank of a document's group, from 1, and whether the document is among its hits; none where it is none of these groups.
     pub(super) fn place(&self, value: Option<&FieldValue>, is_it: impl Fn(&Hit) -> bool) -> Option<(u32, bool)> {
@@ -119,31 +194,42 @@ impl Grouped {
 }
 
 impl Batch {
-    /// Groups the hits of a question, and reads its rankings deeper where they have too few groups.
+    /// Groups the hits of a question, and reads its rankings deeper where they have too few groups; none where that is to be done by others.
     pub(super) fn grouped(
         &self,
         item: &BatchItem,
         by: &GroupBy,
         vector: &Vector,
         found: &PartResults,
-    ) -> Result<Grouped> {
+    ) -> Result<Option<Grouped>> {
         let (snapshot, plan, cancel) = (&*self.snapshot, &item.plan, &*self.cancel);
         let wanted = plan.offset + plan.k;
-        let mut values = Values { snapshot, field: &by.field, known: HashMap::new() };
-        let (mut depth, mut deeper) = (plan.depth(), None);
+        let nodes: Allowed = found.filter.get().and_then(|filtered| filtered.allowed.clone());
+        let allowed = nodes.as_ref().map(|nodes| &*nodes.shards);
+        let kept = (snapshot.len() <= MOST_SCANNED).then(|| snapshot.kept_columns(&by.field)).flatten();
+        let mut values = Values { snapshot, field: &by.field, columns: kept, known: HashMap::new() };
+        let (mut depth, mut deeper, mut before) = (plan.depth(), None, None);
         loop {
             let found = deeper.as_ref().unwrap_or(found);
             let whole = self.whole_ranking((plan, &item.query), vector, found, usize::MAX)?;
             let ranking = plan.above_threshold(&whole).copied();
             let groups = group(ranking, (wanted, by.hits), |hit| {
                 cancel.check()?;
-                values.of(hit)
+                values.of(hit.shard, hit.node)
             })?;
             let is_cut = whole.last().is_some_and(|last| plan.score_threshold.is_some_and(|least| last.score < least));
             let read = |part: &OnceLock<Timed>| part.get().map_or(0, |(hits, _)| hits.hits.len());
             let is_all = read(&found.dense).max(read(&found.text)) < depth;
             if groups.len() >= wanted || is_cut || is_all {
-                return Ok(Grouped { groups, depth, deeper, note: None });
+                return Ok(Some(Grouped { groups, depth, deeper, note: None }));
+            }
+            if values.columns.is_none() && self.reads_deeper() {
+                let columns = snapshot.columns(&by.field, cancel)?;
+                values.columns = Some(columns.ok_or_else(|| cancel.deadline_error())?);
+            }
+            let are_full = groups.iter().all(|group| group.hits.len() == by.hits);
+            if are_full && !values.have_others(&groups, allowed, cancel)? {
+                return Ok(Some(Grouped { groups, depth, deeper, note: None }));
             }
             if depth >= MAX_K as usize {
                 let note = format!(
@@ -151,10 +237,14 @@ impl Batch {
                     groups.len(),
                     by.field
                 );
-                return Ok(Grouped { groups, depth, deeper, note: Some(note) });
+                return Ok(Some(Grouped { groups, depth, deeper, note: Some(note) }));
             }
-            depth = (depth * DEEPER).min(MAX_K as usize);
-            deeper = Some(self.read_deeper(item, vector, found, depth)?);
+            if !self.reads_deeper() {
+                return Ok(None);
+            }
+            depth = next_depth(plan.mode, depth, before == Some(groups.len()));
+            before = Some(groups.len());
+            deeper = Some(self.read_deeper(item, (vector, &nodes), found, depth)?);
         }
     }
 
@@ -162,7 +252,7 @@ impl Batch {
     fn read_deeper(
         &self,
         item: &BatchItem,
-        vector: &Vector,
+        (vector, allowed): (&Vector, &Allowed),
         before: &PartResults,
         depth: usize,
     ) -> Result<PartResults> {
@@ -182,7 +272,7 @@ impl Batch {
             self.started,
         );
         batch.vectors = OnceLock::from(vec![vector]);
-        batch.run()?;
+        batch.search_allowed(allowed)?;
         let mut found = batch.found.pop().ok_or(Error::Internal)?;
         for (part, before) in [(&mut found.dense, &before.dense), (&mut found.text, &before.text)] {
             if let (Some((hits, took)), Some((shallow, also))) = (part.get_mut(), before.get()) {
@@ -234,11 +324,29 @@ mod tests {
     }
 
     #[test]
+    fn a_ranking_is_read_again_a_few_times_at_most() {
+        let depths = |mode, brings_groups: bool| {
+            let (mut depth, mut all) = (100, Vec::new());
+            while depth < MAX_K as usize {
+                depth = next_depth(mode, depth, !all.is_empty() && !brings_groups);
+                all.push(depth);
+            }
+            all
+        };
+        for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid] {
+            assert_eq!(depths(mode, true), [400, 1_600, 6_400, 10_000]);
+        }
+        assert_eq!(depths(Mode::Dense, false), [400, 10_000]);
+        // The fused ranking depends on the depth.
+        assert_eq!(depths(Mode::Hybrid, false), [400, 1_600, 6_400, 10_000]);
+    }
+
+    #[test]
     fn values_of_different_types_are_different_groups() {
         let hit = Hit { score: 0.0, shard: 1, node: 2 };
         let key = |value: Option<FieldValue>| GroupKey::new(value.as_ref(), &hit);
-        assert_ne!(key(Some(FieldValue::Text("1".into()))), key(Some(FieldValue::Number(1.0))));
-        assert_ne!(key(Some(FieldValue::Flag(true))), key(Some(FieldValue::Number(1.0))));
+        assert_ne!(key(Some(FieldValue::Text("1".into()))), key(Some(FieldValue::Number(1.0.into()))));
+        assert_ne!(key(Some(FieldValue::Flag(true))), key(Some(FieldValue::Number(1.0.into()))));
         assert_eq!(key(None), GroupKey::Alone(1, 2));
     }
 }

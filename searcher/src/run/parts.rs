@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dyad_index::Snapshot;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -11,20 +12,30 @@ use super::cancellation::Cancellation;
 use super::gather::{DenseSearch, Gather};
 use super::pool::{Class, Pool, finish};
 use crate::error::Result;
+use crate::plan::SearchCost;
 
 /// Runs the parts of one call.
 #[derive(Debug)]
 pub(super) struct Jobs<'a> {
     pool: &'a Pool,
     pub(super) class: Class,
+    /// Of the whole call.
+    cost: SearchCost,
     /// Held by the work itself, which still counts where it goes on after the client has left.
     permit: Arc<OwnedSemaphorePermit>,
     pub(super) cancel: Arc<Cancellation>,
+    /// Whether its place is among batches and streams, which wait for their places and are not refused.
+    pub(super) is_queued: bool,
 }
 
 impl<'a> Jobs<'a> {
-    pub(super) fn new(pool: &'a Pool, class: Class, permit: OwnedSemaphorePermit, cancel: Arc<Cancellation>) -> Self {
-        Self { pool, class, permit: Arc::new(permit), cancel }
+    pub(super) fn new(
+        pool: &'a Pool,
+        (class, cost): (Class, SearchCost),
+        permit: OwnedSemaphorePermit,
+        cancel: Arc<Cancellation>,
+    ) -> Self {
+        Self { pool, class, cost, permit: Arc::new(permit), cancel, is_queued: false }
     }
 
     /// From now on single searches run on threads that share no shards, where the snapshot has one.
@@ -32,13 +43,40 @@ impl<'a> Jobs<'a> {
         self.class = self.class.over(snapshot.shards().len());
     }
 
-    /// Starts work now; the future waits for its result until the deadline.
+    /// For bulk work of the same call, which has turned out to cost this much: refused as one that comes now, unless it queues.
+    pub(super) fn for_bulk(&self, cost: SearchCost) -> Result<Self> {
+        let permit = if self.is_queued {
+            Arc::clone(&self.permit)
+        } else {
+            Arc::new(self.pool.admit(Class::Bulk, cost.total(), self.cancel.left())?)
+        };
+        let (class, cancel) = (Class::Bulk, Arc::clone(&self.cancel));
+        Ok(Self { pool: self.pool, class, cost, permit, cancel, is_queued: self.is_queued })
+    }
+
+    /// Starts work that makes an answer now; the future waits for its result until the deadline.
     pub(super) fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + '_ {
+        self.start_part(self.cost.answer, work)
+    }
+
+    /// Starts a dense search that makes an answer, too.
+    pub(super) fn start_dense<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> impl Future<Output = Result<T>> + '_ {
+        self.start_part(self.cost.late(), work)
+    }
+
+    fn start_part<T: Send + 'static>(
+        &self,
+        cost: Duration,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> impl Future<Output = Result<T>> + '_ {
         let permit = Arc::clone(&self.permit);
-        let result = self.pool.spawn(self.class, move || {
+        let result = self.pool.spawn(self.class, cost, move || {
             let _permit = permit;
             work()
         });
@@ -63,7 +101,7 @@ impl<'a> Jobs<'a> {
         let (send_allowed, allowed_sent) = oneshot::channel();
         let allowed_sent = filter.is_some().then_some(allowed_sent);
         let early = (filter.is_some() || text.is_some()).then(|| {
-            self.start(move || {
+            self.start_part(self.cost.early(), move || {
                 let allowed = match filter.map_or_else(|| Ok(A::default()), |filter| filter()) {
                     Ok(allowed) => Arc::new(allowed),
                     Err(error) => {
@@ -102,7 +140,7 @@ impl<'a> Jobs<'a> {
         let (done, result) = oneshot::channel();
         gather.add(search(Arc::clone(&self.permit), done));
         let (gather, threads) = (Arc::clone(gather), self.pool.threads(self.class));
-        self.pool.start(self.class, move || gather.run(threads));
+        self.pool.start(self.class, self.cost.late(), move || gather.run(threads));
         async move { finish(result, &self.cancel).await? }
     }
 }
@@ -117,7 +155,7 @@ async fn part<T>(result: Option<impl Future<Output = Result<Option<T>>>>) -> Res
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::super::cancellation::CancelOnDrop;
     use super::*;
@@ -125,8 +163,9 @@ mod tests {
 
     fn jobs(pool: &Pool) -> (Jobs<'_>, CancelOnDrop) {
         let (cancel, guard) = Cancellation::with_deadline(Instant::now(), Duration::from_secs(20));
-        let permit = pool.admit(Class::Interactive, Duration::from_hours(1)).unwrap();
-        (Jobs::new(pool, Class::Interactive, permit, cancel), guard)
+        let cost = SearchCost::default();
+        let permit = pool.admit(Class::Interactive, cost.total(), Duration::from_hours(1)).unwrap();
+        (Jobs::new(pool, (Class::Interactive, cost), permit, cancel), guard)
     }
 
     type NoFilter = fn() -> Result<u32>;

@@ -1,41 +1,44 @@
 //! CPU work off the I/O threads: three thread pools, and admission by number of requests and by expected wait.
 //!
 //! A rayon thread that waits for a part of one job steals another job meanwhile. So that a graph search of a millisecond
-//! never waits for a scan of a second, bulk work (exact scans, explanations, batches) has a thread pool of its own. What one thread
-//! does alone needs no rayon, and has [`Threads`].
+//! never waits for a scan of a second, bulk work (costly searches, explanations, batches) has a thread pool of its own, whose threads yield
+//! to the others. What one thread does alone needs no rayon, and has [`Threads`].
 
-use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::cancellation::Cancellation;
-use super::threads::Threads;
+use super::load::Load;
+use super::threads::{Threads, yield_to_others};
 use crate::error::{Error, Result};
+use crate::plan::IndexSize;
 
 /// Batches and streams take at most a quarter of the request slots, and so do single bulk requests.
 const SHARE: usize = 4;
 
-thread_local! {
-    /// Time that the current job has spent on other jobs, which its thread stole while it waited for its parts.
-    static STOLEN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-}
+/// Of the threads for bulk work, as `nice` has it: where a thread for ordinary searches wants the same core, it gets three times as much of it.
+const BULK_NICENESS: i32 = 5;
 
 /// Which thread pool does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// One question, by graph or BM25.
+    /// One question that costs about as much as an ordinary one.
     Interactive,
     /// The same over an index of one shard: nothing is shared among threads.
     SingleShard,
-    /// Exact scans, explanations, batches.
+    /// Costly questions, explanations, batches.
     Bulk,
 }
 
 impl Class {
+    /// That of a request with this cost.
+    pub(super) fn of(cost: Duration, size: IndexSize) -> Self {
+        if size.is_costly(cost) { Self::Bulk } else { Self::Interactive }
+    }
+
     /// That of the same work once it is known how many shards it is over.
     pub(super) fn over(self, shards: usize) -> Self {
         if self == Self::Interactive && shards == 1 { Self::SingleShard } else { self }
@@ -88,60 +91,10 @@ struct Workers {
     load: Arc<Load>,
 }
 
-/// Number of jobs queued or running, and how long one takes.
-#[derive(Debug, Default)]
-struct Load {
-    jobs: AtomicUsize,
-    /// Moving average in microseconds.
-    mean_us: AtomicU64,
-}
-
-impl Load {
-    /// Time until a new job would be done on `threads` threads; zero where it would start at once.
-    fn wait(&self, threads: usize) -> Duration {
-        let ahead = (self.jobs.load(Ordering::Relaxed) / threads.max(1)) as u64;
-        let rounds = if ahead == 0 { 0 } else { ahead + 1 };
-        Duration::from_micros(self.mean_us.load(Ordering::Relaxed).saturating_mul(rounds))
-    }
-
-    /// Updates the average by the time of one job.
-    fn record(&self, time: Duration) {
-        let (took, before) = (time.as_micros() as u64, self.mean_us.load(Ordering::Relaxed));
-        // Of two jobs that end at once one value may be lost, which does not matter for an average.
-        let mean = if before == 0 { took } else { before - before / 8 + took / 8 };
-        self.mean_us.store(mean, Ordering::Relaxed);
-    }
-
-    /// Work that counts as a job from now until it is done, and records its time.
-    fn counted(self: &Arc<Self>, work: impl FnOnce() -> u32 + Send + 'static) -> impl FnOnce() + Send + 'static {
-        let load = Arc::clone(self);
-        load.jobs.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted(Arc::clone(&load));
-        move || {
-            let _counted = counted;
-            let (started, before) = (Instant::now(), STOLEN.replace(Duration::ZERO));
-            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(1);
-            let took = started.elapsed();
-            let own = took.saturating_sub(STOLEN.replace(before + took));
-            if served > 0 {
-                load.record(own / served);
-            }
-        }
-    }
-}
-
-/// Counts a job until it is dropped, also where it panics or never starts.
-struct Counted(Arc<Load>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.jobs.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Workers {
-    fn new(name: &'static str, threads: usize) -> Result<Self> {
-        let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    /// `start` is called by each thread.
+    fn new(name: &'static str, threads: usize, start: fn()) -> Result<Self> {
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).start_handler(move |_| start());
         let threads = builder.thread_name(move |number| format!("{name}-{number}")).build();
         let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
         Ok(Self { threads, load: Arc::default() })
@@ -161,9 +114,9 @@ impl Pool {
             single_bulk: Slots::new(share),
             many: Slots::new(share),
             limit,
-            interactive: Workers::new("dyad-search", threads)?,
+            interactive: Workers::new("dyad-search", threads, || ())?,
             single_shard: Threads::new("dyad-single", threads)?,
-            bulk: Workers::new("dyad-bulk", threads)?,
+            bulk: Workers::new("dyad-bulk", threads, || yield_to_others(BULK_NICENESS))?,
         })
     }
 
@@ -178,7 +131,7 @@ impl Pool {
 
     /// Jobs that are queued or run, by thread pool.
     pub(super) fn jobs(&self) -> [(&'static str, usize); 2] {
-        let jobs = |workers: &Workers| workers.load.jobs.load(Ordering::Relaxed);
+        let jobs = |workers: &Workers| workers.load.jobs();
         [("interactive", jobs(&self.interactive)), ("bulk", jobs(&self.bulk))]
     }
 
@@ -194,17 +147,17 @@ impl Pool {
         }
     }
 
-    /// Admits one request, or refuses it at once where the searcher is full or the answer would be late. The request counts
-    /// until its permit is dropped.
-    pub(super) fn admit(&self, class: Class, time: Duration) -> Result<OwnedSemaphorePermit> {
+    /// Admits one request of this expected cost, or refuses it at once where the searcher is full or the answer would be late. The request
+    /// counts until its permit is dropped.
+    pub(super) fn admit(&self, class: Class, cost: Duration, time: Duration) -> Result<OwnedSemaphorePermit> {
         let workers = self.workers(class);
-        let wait = workers.load.wait(workers.threads.current_num_threads());
+        let wait = workers.load.wait(cost, workers.threads.current_num_threads());
         if wait > time {
             return Err(Error::Overloaded { wait, time });
         }
         let (slots, class) = match class {
             Class::Interactive | Class::SingleShard => (&self.single, "single searches"),
-            Class::Bulk => (&self.single_bulk, "exact searches and explanations"),
+            Class::Bulk => (&self.single_bulk, "costly searches and explanations"),
         };
         let busy = |_| Error::Busy { class, limit: slots.count, all: self.limit };
         Arc::clone(&slots.free).try_acquire_owned().map_err(busy)
@@ -222,14 +175,15 @@ impl Pool {
         }
     }
 
-    /// Starts work; the receiver gets its result.
+    /// Starts work of this expected cost; the receiver gets its result.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         class: Class,
+        cost: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (done, result) = oneshot::channel();
-        self.start(class, move || {
+        self.start(class, cost, move || {
             // The caller may have left: its work need not be done.
             if done.is_closed() {
                 return 0;
@@ -240,10 +194,10 @@ impl Pool {
         result
     }
 
-    /// Starts work, which returns for how many requests it was. Where it panics, what it holds is dropped.
-    pub(super) fn start(&self, class: Class, work: impl FnOnce() -> u32 + Send + 'static) {
+    /// Starts work of this expected cost, which returns for how many requests it was. Where it panics, what it holds is dropped.
+    pub(super) fn start(&self, class: Class, cost: Duration, work: impl FnOnce() -> u32 + Send + 'static) {
         let workers = self.workers(class);
-        let job = workers.load.counted(work);
+        let job = workers.load.counted(cost, work);
         match class {
             Class::SingleShard => self.single_shard.add(job),
             Class::Interactive | Class::Bulk => workers.threads.spawn(job),
@@ -262,9 +216,18 @@ pub(super) async fn finish<T>(result: oneshot::Receiver<T>, cancel: &Cancellatio
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     const HOUR: Duration = Duration::from_hours(1);
+    const MS: Duration = Duration::from_millis(1);
+
+    async fn at_rest(pool: &Pool) {
+        while pool.jobs().iter().any(|(_, jobs)| *jobs > 0) {
+            tokio::time::sleep(MS).await;
+        }
+    }
 
     /// rayon's threads share shards; on any other thread that would take the whole process's pool.
     #[tokio::test]
@@ -277,7 +240,7 @@ mod tests {
             (Class::Bulk, 1, true),
             (Class::Bulk, 2, true),
         ] {
-            let index = pool.spawn(class.over(shards), rayon::current_thread_index);
+            let index = pool.spawn(class.over(shards), MS, rayon::current_thread_index);
             assert_eq!(finish(index, &cancel).await.unwrap().is_some(), rayon, "{class:?} over {shards}");
         }
     }
@@ -289,10 +252,10 @@ mod tests {
         let batch = pool.admit_many(1000, &cancel).await.unwrap();
         let other_batch = pool.admit_many(1000, &cancel).await.unwrap();
         // The slots for batches are taken, the others are not; nor do bulk requests take the slots of others.
-        let bulk: Vec<_> = (0..2).map(|_| pool.admit(Class::Bulk, HOUR).unwrap()).collect();
-        assert!(matches!(pool.admit(Class::Bulk, HOUR), Err(Error::Busy { limit: 2, all: 8, .. })));
-        let singles: Vec<_> = (0..4).map(|_| pool.admit(Class::Interactive, HOUR).unwrap()).collect();
-        assert!(matches!(pool.admit(Class::Interactive, HOUR), Err(Error::Busy { limit: 4, all: 8, .. })));
+        let bulk: Vec<_> = (0..2).map(|_| pool.admit(Class::Bulk, MS, HOUR).unwrap()).collect();
+        assert!(matches!(pool.admit(Class::Bulk, MS, HOUR), Err(Error::Busy { limit: 2, all: 8, .. })));
+        let singles: Vec<_> = (0..4).map(|_| pool.admit(Class::Interactive, MS, HOUR).unwrap()).collect();
+        assert!(matches!(pool.admit(Class::Interactive, MS, HOUR), Err(Error::Busy { limit: 4, all: 8, .. })));
         let (short, _other_guard) = Cancellation::with_deadline(Instant::now(), Duration::from_millis(20));
         assert!(matches!(pool.admit_many(1, &short).await, Err(Error::Deadline(_))));
         let next = async {
@@ -302,38 +265,41 @@ mod tests {
         let (admitted, ()) = tokio::join!(pool.admit_many(1000, &cancel), next);
         assert!(admitted.is_ok());
         drop((singles, bulk, other_batch));
-        assert!(pool.admit(Class::Interactive, HOUR).is_ok());
-        assert!(Pool::new(1).unwrap().admit(Class::Interactive, HOUR).is_ok());
+        assert!(pool.admit(Class::Interactive, MS, HOUR).is_ok());
+        assert!(Pool::new(1).unwrap().admit(Class::Interactive, MS, HOUR).is_ok());
     }
 
+    /// Costly requests wait in a queue of their own: a cheap one is admitted while an hour of them is ahead of the next costly one.
     #[tokio::test]
-    async fn requests_that_would_be_late_are_refused_at_once() {
+    async fn requests_that_would_be_late_are_refused_at_once_and_others_are_not() {
         let pool = Pool::new(1000).unwrap();
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), HOUR);
+        // All threads take as long as expected.
+        for class in [Class::Interactive, Class::Bulk] {
+            let cost = Duration::from_micros(100);
+            finish(pool.spawn(class, cost, || std::thread::sleep(Duration::from_micros(100))), &cancel).await.unwrap();
+        }
+        at_rest(&pool).await;
         let (release, held) = std::sync::mpsc::channel::<()>();
-        let held = std::sync::Mutex::new(held);
-        let held = Arc::new(held);
-        pool.interactive.load.mean_us.store(1_000_000, Ordering::Relaxed);
-        let threads = pool.interactive.threads.current_num_threads();
-        let jobs: Vec<_> = (0..threads * 3)
+        let held = Arc::new(std::sync::Mutex::new(held));
+        let threads = pool.threads(Class::Bulk);
+        let costly: Vec<_> = (0..threads * 3)
             .map(|_| {
                 let held = Arc::clone(&held);
-                pool.spawn(Class::Interactive, move || held.lock().unwrap().recv().is_err())
+                pool.spawn(Class::Bulk, HOUR, move || held.lock().unwrap().recv().is_err())
             })
             .collect();
-        let refused = pool.admit(Class::Interactive, Duration::from_secs(2)).unwrap_err();
-        assert!(matches!(refused, Error::Overloaded { wait, .. } if wait == Duration::from_secs(4)), "{refused}");
-        assert!(pool.admit(Class::Interactive, Duration::from_secs(4)).is_ok());
-        assert!(pool.admit(Class::Bulk, Duration::from_millis(1)).is_ok(), "other threads");
+        let refused = pool.admit(Class::Bulk, HOUR, HOUR).unwrap_err();
+        // Three before it on each thread, and itself, at no less than the expected time.
+        assert!(matches!(refused, Error::Overloaded { wait, .. } if wait >= HOUR), "{refused}");
+        assert!(pool.admit(Class::Interactive, MS, MS).is_ok(), "other threads");
         drop(release);
-        for job in jobs {
+        for job in costly {
             finish(job, &cancel).await.unwrap();
         }
         // Nothing is queued, so nothing is refused, however long jobs took.
-        while pool.interactive.load.jobs.load(Ordering::Relaxed) > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        assert!(pool.admit(Class::Interactive, Duration::from_millis(1)).is_ok());
+        at_rest(&pool).await;
+        assert!(pool.admit(Class::Bulk, HOUR, MS).is_ok());
     }
 
     #[tokio::test]
@@ -346,10 +312,10 @@ mod tests {
         let scans: Vec<_> = (0..64)
             .map(|_| {
                 let held = Arc::clone(&held);
-                pool.spawn(Class::Bulk, move || held.lock().unwrap().recv().is_err())
+                pool.spawn(Class::Bulk, MS, move || held.lock().unwrap().recv().is_err())
             })
             .collect();
-        let joined = pool.spawn(Class::Interactive, || rayon::join(|| 3, || 4));
+        let joined = pool.spawn(Class::Interactive, MS, || rayon::join(|| 3, || 4));
         assert_eq!(finish(joined, &cancel).await.unwrap(), (3, 4));
         drop(release);
         for scan in scans {
@@ -364,16 +330,14 @@ mod tests {
         for class in [Class::Interactive, Class::SingleShard, Class::Bulk] {
             // More than there are threads: none of them ends.
             for _ in 0..=pool.threads(class) {
-                let failed = finish(pool.spawn(class, || -> u32 { panic!("on purpose") }), &cancel).await;
+                let failed = finish(pool.spawn(class, MS, || -> u32 { panic!("on purpose") }), &cancel).await;
                 assert!(matches!(failed, Err(Error::Internal)));
             }
-            assert_eq!(finish(pool.spawn(class, || 7), &cancel).await.unwrap(), 7);
+            assert_eq!(finish(pool.spawn(class, MS, || 7), &cancel).await.unwrap(), 7);
         }
-        while pool.jobs().iter().any(|(_, jobs)| *jobs > 0) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        at_rest(&pool).await;
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_millis(10));
-        let slow = pool.spawn(Class::Interactive, || std::thread::sleep(Duration::from_millis(200)));
+        let slow = pool.spawn(Class::Interactive, MS, || std::thread::sleep(Duration::from_millis(200)));
         let late = finish(slow, &cancel).await;
         assert!(matches!(late, Err(Error::Deadline(_))));
     }

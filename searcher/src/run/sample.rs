@@ -14,7 +14,7 @@ use super::parts::Jobs;
 use super::pool::Class;
 use super::reply_memory::ReplyBudget;
 use crate::error::{Error, Result};
-use crate::plan::{StoredFields, filter};
+use crate::plan::{IndexSize, SearchCost, StoredFields, filter};
 
 /// Documents chosen at random.
 #[derive(Debug)]
@@ -38,10 +38,14 @@ impl Engine {
         let time = self.time(time);
         let index = self.index(&request.index, caller)?;
         request.filter = caller.restrict(request.filter);
-        let permit = self.pool.admit(Class::Interactive, time)?;
         let snapshot = index.snapshot();
+        let size = IndexSize::of(&snapshot);
+        let filtering = request.filter.as_ref().map_or(Duration::ZERO, |asked| size.filter(&filter(asked)));
+        let cost = SearchCost { filter: filtering, ..SearchCost::of_documents(request.count as usize) };
+        let class = Class::of(cost.total(), size);
+        let permit = self.pool.admit(class, cost.total(), time)?;
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
-        let mut jobs = Jobs::new(&self.pool, Class::Interactive, permit, Arc::clone(&cancel));
+        let mut jobs = Jobs::new(&self.pool, (class, cost), permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
         let request = Arc::new(request);
         let read = |budget: ReplyBudget| {

@@ -42,18 +42,23 @@ pub struct ServedIndex {
     pub(super) name: Arc<str>,
     pub(super) path: PathBuf,
     pub(super) served: ArcSwap<Snapshot>,
+    /// The text of `CURRENT` that the served generation was opened by, read before it: where `CURRENT` has another one now, another generation may
+    /// be wanted, also one of the same number.
+    pub(super) pointer: ArcSwap<String>,
 }
 
 impl ServedIndex {
     /// Opens a generation, the one that `CURRENT` names where none is given, and checks that a tower fits it.
     fn open(index: &IndexPath, generation: Option<u64>, towers: &Towers) -> Result<Self> {
         let path = &index.path;
+        let pointer = ArcSwap::from_pointee(pointer(path).unwrap_or_default());
         let snapshot = match generation {
             Some(generation) => Snapshot::open_manifest(path, manifest::load(path, generation)?, None)?,
             None => Snapshot::open(path)?,
         };
         towers.check(&snapshot.manifest().model, None)?;
-        Ok(Self { name: index.name.as_str().into(), path: path.clone(), served: ArcSwap::from_pointee(snapshot) })
+        let (name, served) = (index.name.as_str().into(), ArcSwap::from_pointee(snapshot));
+        Ok(Self { name, path: path.clone(), served, pointer })
     }
 
     /// The name.
@@ -65,6 +70,13 @@ impl ServedIndex {
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.served.load_full()
     }
+}
+
+/// The text of an index's `CURRENT`; none where it is none, or cannot be read.
+pub(super) fn pointer(index: &Path) -> Option<String> {
+    let path = index.join(manifest::POINTER);
+    let text = fs_err::read_to_string(&path).ok()?;
+    manifest::parse_pointer(&path, &text).is_ok().then_some(text)
 }
 
 /// Refuses the largest of the indexes where they do not fit into memory together. Opening them would already read their graphs. An index

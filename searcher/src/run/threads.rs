@@ -10,6 +10,14 @@ use crate::error::{Error, Result};
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// Lowers the priority of the calling thread: the cores are first for those that others wait for.
+pub(super) fn yield_to_others(niceness: i32) {
+    // The system takes a thread for a process here.
+    if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), niceness) {
+        tracing::debug!(%error, "a background thread has the priority of others");
+    }
+}
+
 /// Some threads and their queue, which whoever adds to it bounds. They end once this is dropped and all jobs are done.
 pub(super) struct Threads(Arc<Shared>);
 

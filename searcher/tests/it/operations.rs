@@ -13,6 +13,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::fixture::{Searcher, keys, request, searcher, searcher_with};
 use crate::http::{Http, over_with};
+use crate::pages::{question, sparse_searcher};
 
 async fn over(server: &Searcher) -> Http {
     over_with(Arc::clone(&server.engine), HttpConfig::default()).await
@@ -187,5 +188,44 @@ async fn live_recall_is_that_of_the_searches_that_were_served() {
             break;
         }
         assert!(Instant::now() < deadline, "{scrape}");
+    }
+}
+
+/// A hit counts where it is among as many of the nearest as were asked for, and not anywhere among ten.
+#[tokio::test]
+async fn live_recall_of_one_hit_is_that_of_the_nearest() {
+    let server = sparse_searcher(EngineConfig { live_recall_share: 1.0, ..EngineConfig::default() }).await;
+    let http = over(&server).await;
+    let name = server.engine.indexes().next().unwrap().name().to_owned();
+    let series = |what: &str| format!(r#"dyad_searcher_recall_{what}_total{{index="{name}"}}"#);
+    let scrape = async || {
+        let (_, scrape) = text(&http, "/metrics").await;
+        (value(&scrape, &series("found")), value(&scrape, &series("expected")))
+    };
+    // A question whose hit is another than the nearest, and among the nearest ten. The exact searches are not compared.
+    let narrow = |number| v1::SearchRequest { ef: 1, ..request(Mode::Dense, &question(number), 1) };
+    let mut missed = None;
+    for number in 0..600 {
+        let nearest = v1::SearchRequest { exact: true, ef: 0, k: 10, ..narrow(number) };
+        let nearest = server.client.search(nearest).await.unwrap().hits;
+        let hit = server.client.search(narrow(number)).await.unwrap().hits.remove(0).key;
+        if nearest[1..].iter().any(|other| other.key == hit) {
+            missed = Some(number);
+            break;
+        }
+    }
+    let number = missed.unwrap();
+    // Until those before have been compared.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let (found, expected) = scrape().await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        server.client.search(narrow(number)).await.unwrap();
+        let (later, now) = scrape().await;
+        if now >= expected + 5 {
+            assert_eq!(later, found, "of {} hits none is the nearest", now - expected);
+            break;
+        }
+        assert!(Instant::now() < deadline, "{now} hits were compared");
     }
 }

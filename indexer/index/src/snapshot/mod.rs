@@ -3,8 +3,10 @@
 //! | file | contents |
 //! |---|---|
 //! | `shard.rs` | one shard: opened, or shared with another generation; without its deleted documents |
+//! | `columns.rs` | which documents have the same value of a field |
 //! | `sample.rs` | documents chosen at random |
 
+mod columns;
 mod sample;
 mod shard;
 
@@ -15,10 +17,11 @@ use rayon::prelude::*;
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::fusion::FusionRecord;
-use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument};
+use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, Weighed};
 use crate::manifest::{self, Manifest, ReaderLock};
 use crate::search::{Completeness, Hits, MinCompetitive, NodeSet, Scored};
 
+pub use columns::SnapshotColumns;
 pub use shard::{DenseParams, SearchMode, Shard};
 
 /// A shard is small next to one of this many times as many documents.
@@ -232,8 +235,21 @@ impl Snapshot {
         statistics: &CorpusStatistics,
         cancel: &dyn Cancel,
     ) -> Result<Hits<Hit>> {
+        match question.weigh(statistics, cancel)? {
+            Some(weighed) => self.search_weighed(&weighed, k, allowed, cancel),
+            None => Ok(Hits::cancelled()),
+        }
+    }
+
+    /// The same for a question whose terms have been looked up.
+    pub fn search_weighed(
+        &self,
+        weighed: &Weighed<'_>,
+        k: usize,
+        allowed: Option<&[NodeSet]>,
+        cancel: &dyn Cancel,
+    ) -> Result<Hits<Hit>> {
         self.check_allowed(allowed)?;
-        let Some(weighed) = question.weigh(statistics, cancel)? else { return Ok(Hits::cancelled()) };
         let one = |(at, shard): (usize, &Shard)| {
             let (keys, allowed) = (shard.dense.keys(), allowed.and_then(|all| all.get(at)).or(shard.live()));
             weighed.best(&shard.text, k, &|node| keys.key(node), allowed, cancel)

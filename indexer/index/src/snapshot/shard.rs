@@ -151,7 +151,7 @@ impl Shard {
         self.live().is_none_or(|live| live.contains(node))
     }
 
-    /// Recall and margins among the documents that are not deleted.
+    /// Recall and margins among the documents that are not deleted, but for what [`Certificate::lost_since`] says.
     pub fn certificate(&self) -> &Certificate {
         self.deletions.as_ref().map_or_else(|| self.dense.certificate(), |deletions| &deletions.certificate)
     }

@@ -1,6 +1,8 @@
 //! BM25 over shards against the formula written out, and stored fields.
 
+mod column;
 mod filter;
+mod lengths;
 mod wand;
 
 use std::collections::BTreeMap;
@@ -230,4 +232,47 @@ fn a_flipped_byte_never_ends_the_process() {
     }
     assert!(damaged > 0);
     TextShard::open(&path).unwrap();
+}
+
+/// `c² / n` from the texts themselves, whatever the shards.
+#[test]
+fn exactness_is_the_share_of_idf_squared_over_the_documents_that_hold_the_rarest_term() {
+    let of_text = |text: &str| terms(text).into_iter().collect::<std::collections::BTreeSet<String>>();
+    // The title of the fourth is a term of it, and of no question here.
+    let documents: Vec<_> = TEXTS.iter().map(|text| of_text(text)).collect();
+    for count in [1, 2, 4] {
+        let (_dir, shards, _) = shards(count);
+        let statistics = CorpusStatistics::new(&shards);
+        for text in [
+            "panthers",
+            "fox",
+            "what is a fox",
+            "which fox dens does the lazy dog share",
+            "zebra",
+            "zebra fox fox",
+            "the of",
+        ] {
+            let question = Question::new(text);
+            let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
+            let holding = |term: &String| documents.iter().filter(|all| all.contains(term)).count();
+            let idf = |term: &String| {
+                let (all, some) = (documents.len() as f64, holding(term) as f64);
+                (1.0 + (all - some + 0.5) / (some + 0.5)).ln()
+            };
+            let asked = terms(text);
+            let total: f64 = asked.iter().map(idf).sum();
+            for (number, shard) in shards.iter().enumerate() {
+                let nodes: Vec<u32> = (0..shard.len() as u32).collect();
+                let got = weighed.exactness(shard, &nodes, &Never).unwrap().unwrap();
+                for (node, got) in got.into_iter().enumerate() {
+                    let document = &documents[node * count + number];
+                    let held: Vec<&String> = asked.iter().filter(|term| document.contains(*term)).collect();
+                    let share = held.iter().map(|term| idf(term)).sum::<f64>() / total;
+                    let rarest = held.iter().map(|term| holding(term)).min();
+                    let expected = rarest.map_or(0.0, |documents| share * share / documents as f64);
+                    assert!((f64::from(got) - expected).abs() < 1e-6, "{text}, {node}: {got}, expected {expected}");
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,71 @@
+//! Columns of a text index, made of the terms of `facts.rs` when a field is first asked for.
+
+use std::io;
+use std::sync::Arc;
+
+use tantivy::TantivyError;
+
+use super::filter_terms::FieldTerms;
+use super::{FieldColumn, MAX_TEXT_BYTES, TextShard, facts, text_error};
+use crate::cancel::Cancel;
+use crate::error::Result;
+
+/// Whole numbers from here on share their doubles with others.
+const FIRST_SHARED_DOUBLE: f64 = 9_007_199_254_740_992.0;
+
+impl TextShard {
+    /// The column of a field, where it is kept.
+    pub fn kept_column(&self, field: &str) -> Option<Arc<FieldColumn>> {
+        self.columns.get(field)
+    }
+
+    /// The column of a field. None where the work was cancelled.
+    pub fn column(&self, field: &str, cancel: &dyn Cancel) -> Result<Option<Arc<FieldColumn>>> {
+        if let Some(kept) = self.columns.get(field) {
+            return Ok(Some(kept));
+        }
+        match of_terms(self, field, cancel) {
+            Ok(column) => {
+                let column = Arc::new(column);
+                self.columns.keep(field, &column);
+                Ok(Some(column))
+            }
+            Err(TantivyError::IoError(error)) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(text_error(self.path())(error)),
+        }
+    }
+}
+
+fn of_terms(shard: &TextShard, field: &str, cancel: &dyn Cancel) -> tantivy::Result<FieldColumn> {
+    // Keys are no facts.
+    let is_key = field == facts::KEY;
+    let mut column = FieldColumn::empty(is_key);
+    let Some(mut terms) = FieldTerms::open(shard, shard.fields.facts, cancel)?.filter(|_| !is_key) else {
+        return Ok(column);
+    };
+    let prefix = facts::own(&facts::path(field));
+    let reader = Arc::clone(&terms.reader);
+    let mut of_field = reader.terms().range().ge(&prefix).into_stream()?;
+    while of_field.advance() {
+        let Some(value) = of_field.key().strip_prefix(&*prefix) else { break };
+        let number = column.add_value(is_exact(value), shard.len());
+        terms.documents(of_field.value(), |document| column.add_document(document, number))?;
+    }
+    Ok(column)
+}
+
+/// Whether documents have the same value if they have this term, of which the type and the value are given.
+fn is_exact(term: &[u8]) -> bool {
+    match term.split_first() {
+        Some((&facts::FLAG, _)) => true,
+        Some((&facts::TEXT, text)) => text.len() <= MAX_TEXT_BYTES,
+        Some((&facts::NUMBER, number)) => number_of(number).is_some_and(|it| it.abs() < FIRST_SHARED_DOUBLE),
+        _ => false,
+    }
+}
+
+/// The number of a term, of which the value is given.
+fn number_of(value: &[u8]) -> Option<f64> {
+    let ordered = u64::from_be_bytes(value.try_into().ok()?);
+    Some(f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered }))
+}

@@ -1,0 +1,289 @@
+//! The expected cost of a request: CPU time by stage, from its plan and the size of the index. It decides which threads do the work, and how long
+//! what is ahead of another request takes. Only ratios matter: whoever waits multiplies by how long jobs take on this machine.
+//!
+//! The constants are for one thread, rounded to one digit, of 60,000 documents with vectors of 64 values and texts of 60 words. Beams: 15 ms at `ef`
+//! 10,000, and 0.55 us for each node of a beam of 400 over vectors of 384 values (`search/planned.rs` of dyad-index). Groups of one value: 53 to 60 ms
+//! for searches of 18,500 hits and 10,000 stored documents. The others are estimates. `benches/workloads/search-costs.py` prints the stage times of such
+//! searches on another machine. Where a stage takes longer for some questions than for others (BM25, filters), they are for one that takes long.
+
+use std::time::Duration;
+
+use dyad_index::lexical::Filter;
+use dyad_index::snapshot::{SearchMode, Snapshot};
+
+use super::recall::DEFAULT_EF;
+use super::{DEFAULT_FUSION_DEPTH, Mode, Plan, StoredFields};
+
+/// Expanding one node of a beam, in nanoseconds, for each shard.
+const EXPANSION_NS: u64 = 1_000;
+/// The same for each value of a vector.
+const EXPANSION_VALUE_NS: u64 = 2;
+/// Comparing one value of a vector exactly, in thousandths of a nanosecond.
+const EXACT_VALUE_PS: u64 = 300;
+/// Scoring a document for one term of the question.
+const POSTING_NS: u64 = 2;
+/// Terms of a long question are as frequent as those of a short one, and WAND skips fewer of their documents: a question of more words counts as one of
+/// this many.
+const MOST_WORDS: u64 = 1_000;
+/// A hit of a ranking: its place among the best, its key, and its part of the fusion.
+const HIT_NS: u64 = 500;
+/// Reading a stored document.
+const DOCUMENT_NS: u64 = 3_000;
+/// Choosing the snippet of one.
+const SNIPPET_NS: u64 = 20_000;
+/// Looking up one value of a filter in a shard.
+const LOOKUP_NS: u64 = 2_000;
+/// A document of an index that a condition on many values reads, or that `not` turns.
+const CONDITION_NS: u64 = 5;
+
+/// Words of an ordinary question.
+const ORDINARY_WORDS: u64 = 8;
+/// Hits of an ordinary answer.
+const ORDINARY_HITS: u64 = 10;
+/// A request is costly from this many times the cost of an ordinary one on: one that asks for ten hits in hybrid mode.
+const COSTLY: u32 = 4;
+/// And from this time on: below it nobody notices.
+const LEAST_COSTLY: Duration = Duration::from_millis(1);
+
+/// What the cost of a search depends on, next to its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexSize {
+    /// Shards.
+    pub shards: u64,
+    /// Documents of all shards.
+    pub documents: u64,
+    /// Values of a vector.
+    pub dim: u64,
+}
+
+/// Expected CPU time of a search, by stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SearchCost {
+    /// The filter.
+    pub filter: Duration,
+    /// BM25.
+    pub text: Duration,
+    /// Vectors.
+    pub dense: Duration,
+    /// Fusion, keys and documents.
+    pub answer: Duration,
+}
+
+impl IndexSize {
+    /// Of an open generation.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let (shards, dim) = (snapshot.shards().len() as u64, snapshot.manifest().model.dim as u64);
+        Self { shards: shards.max(1), documents: snapshot.len() as u64, dim }
+    }
+
+    fn beam(self, ef: u64) -> u64 {
+        // No beam expands more nodes than there are.
+        let per_shard = ef.min(self.documents / self.shards + 1);
+        self.shards * per_shard * (EXPANSION_NS + EXPANSION_VALUE_NS * self.dim)
+    }
+
+    fn dense(self, mode: SearchMode) -> u64 {
+        match mode {
+            SearchMode::Exact => self.scan(),
+            SearchMode::Approximate { ef } | SearchMode::Certified { ef } => self.beam(ef as u64),
+        }
+    }
+
+    fn scan(self) -> u64 {
+        self.documents * self.dim * EXACT_VALUE_PS / 1_000
+    }
+
+    fn bm25(self, words: u64) -> u64 {
+        self.documents * words.clamp(1, MOST_WORDS) * POSTING_NS / ORDINARY_WORDS
+    }
+
+    /// What a filter costs where it is not known.
+    pub fn filter(self, filter: &Filter) -> Duration {
+        nanos(self.filter_ns(filter))
+    }
+
+    fn filter_ns(self, filter: &Filter) -> u64 {
+        let look_up = |values: &usize| *values as u64 * self.shards * LOOKUP_NS;
+        match filter {
+            Filter::All(all) | Filter::Any(all) => all.iter().map(|one| self.filter_ns(one)).sum(),
+            Filter::Not(inner) => self.filter_ns(inner) + self.documents * CONDITION_NS / 10,
+            Filter::OneOf { values, .. } => look_up(&values.len()) + self.documents * CONDITION_NS / 10,
+            Filter::Keys(keys) => look_up(&keys.len()),
+            Filter::Range { .. } | Filter::Exists { .. } => look_up(&1) + self.documents * CONDITION_NS,
+        }
+    }
+
+    /// An ordinary request: ten hits in hybrid mode.
+    pub fn ordinary(self) -> SearchCost {
+        let (ef, depth) = (DEFAULT_EF as u64, DEFAULT_FUSION_DEPTH as u64);
+        SearchCost {
+            filter: Duration::ZERO,
+            text: nanos(self.bm25(ORDINARY_WORDS)),
+            dense: nanos(self.beam(ef)),
+            answer: nanos(2 * depth * HIT_NS + ORDINARY_HITS * DOCUMENT_NS),
+        }
+    }
+
+    /// What an explanation costs next to its search: it reads every vector, and every document that has a term of the question.
+    pub fn explanation(self) -> SearchCost {
+        SearchCost { text: nanos(self.bm25(ORDINARY_WORDS)), dense: nanos(self.scan()), ..SearchCost::default() }
+    }
+
+    /// Whether a request takes much longer than an ordinary one.
+    pub fn is_costly(self, cost: Duration) -> bool {
+        cost > (self.ordinary().total() * COSTLY).max(LEAST_COSTLY)
+    }
+}
+
+impl SearchCost {
+    /// Of a plan for a question; its filter is known already where `filter_is_known`.
+    pub fn of(plan: &Plan, query: &str, size: IndexSize, filter_is_known: bool) -> Self {
+        let depth = plan.depth() as u64;
+        let rankings = u64::from(plan.dense.is_some()) + u64::from(plan.text_depth.is_some());
+        let filter = plan.filter.as_ref().filter(|_| !filter_is_known);
+        let searches = plan.dense_searches().iter();
+        let dense = searches.map(|params| size.dense(params.mode)).sum();
+        // As many as the analyser may find terms.
+        let words = query.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).count();
+        Self {
+            filter: filter.map_or(Duration::ZERO, |filter| size.filter(filter)),
+            text: plan.text_depth.map_or(Duration::ZERO, |_| nanos(size.bm25(words as u64))),
+            dense: nanos(dense),
+            answer: nanos(rankings * depth * HIT_NS + documents_ns(plan)),
+        }
+    }
+
+    /// Of reading stored documents.
+    pub fn of_documents(documents: usize) -> Self {
+        Self { answer: nanos(documents as u64 * DOCUMENT_NS), ..Self::default() }
+    }
+
+    /// Of one of several equal parts.
+    #[must_use]
+    pub fn part_of(self, parts: usize) -> Self {
+        let part = |cost: Duration| cost / u32::try_from(parts.max(1)).unwrap_or(u32::MAX);
+        Self { filter: part(self.filter), text: part(self.text), dense: part(self.dense), answer: part(self.answer) }
+    }
+
+    /// Of a job that makes the filter and BM25, and the answer where no dense part does.
+    pub fn early(&self) -> Duration {
+        self.filter + self.text + if self.dense.is_zero() { self.answer } else { Duration::ZERO }
+    }
+
+    /// Of a job that searches vectors and makes the answer.
+    pub fn late(&self) -> Duration {
+        self.dense + self.answer
+    }
+
+    /// Of all stages.
+    pub fn total(&self) -> Duration {
+        self.filter + self.text + self.dense + self.answer
+    }
+}
+
+impl std::iter::Sum for SearchCost {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            filter: sum.filter + one.filter,
+            text: sum.text + one.text,
+            dense: sum.dense + one.dense,
+            answer: sum.answer + one.answer,
+        })
+    }
+}
+
+/// Documents that are read: those of the answer, those that are scored again, and those whose value groups them.
+fn documents_ns(plan: &Plan) -> u64 {
+    let lists = if plan.mode == Mode::Compare { 3 } else { 1 };
+    let of_group = plan.group_by.as_ref().map_or(1, |by| by.hits as u64);
+    let hits = plan.k as u64 * of_group * lists;
+    let fields = if plan.fields == StoredFields::None { 0 } else { hits * DOCUMENT_NS };
+    let snippets = if plan.snippet_bytes == 0 { 0 } else { hits * (DOCUMENT_NS + SNIPPET_NS) };
+    let values = if plan.group_by.is_some() { plan.depth() as u64 * DOCUMENT_NS } else { 0 };
+    fields.max(snippets) + plan.rerank_depth as u64 * DOCUMENT_NS + values
+}
+
+fn nanos(nanos: u64) -> Duration {
+    Duration::from_nanos(nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_proto::v1;
+
+    use super::*;
+
+    const SIZE: IndexSize = IndexSize { shards: 1, documents: 60_000, dim: 64 };
+
+    fn cost(change: impl FnOnce(&mut v1::SearchRequest)) -> SearchCost {
+        let mut request = v1::SearchRequest { query: "what is a river".into(), k: 10, ..Default::default() };
+        change(&mut request);
+        let plan = Plan::new(&request, Duration::from_secs(10), &[], None);
+        SearchCost::of(&plan, &request.query, SIZE, false)
+    }
+
+    fn is_costly(change: impl FnOnce(&mut v1::SearchRequest)) -> bool {
+        SIZE.is_costly(cost(change).total())
+    }
+
+    #[test]
+    fn what_takes_many_times_as_long_as_an_ordinary_request_is_costly_whatever_makes_it_so() {
+        let by = |hits| Some(v1::GroupBy { field: "site".into(), hits });
+        for mode in [v1::Mode::Dense, v1::Mode::Bm25, v1::Mode::Hybrid, v1::Mode::Compare] {
+            assert!(!is_costly(|request| request.set_mode(mode)), "{mode:?}");
+            assert!(!is_costly(|request| (request.group_by, request.mode) = (by(1), mode.into())), "{mode:?} grouped");
+            assert!(is_costly(|request| (request.k, request.mode) = (10_000, mode.into())), "{mode:?} of many hits");
+            assert!(is_costly(|request| (request.k, request.group_by, request.mode) = (100, by(100), mode.into())));
+        }
+        assert!(!is_costly(|request| request.ef = 512));
+        assert!(is_costly(|request| request.ef = 10_000));
+        assert!(is_costly(|request| (request.offset, request.keys_only) = (9_990, true)));
+        assert!(is_costly(|request| {
+            request.set_mode(v1::Mode::Hybrid);
+            request.fusion_depth = 10_000;
+        }));
+        assert!(is_costly(|request| request.rerank_depth = 1_000));
+        assert!(is_costly(|request| (request.k, request.snippet_bytes) = (1_000, 200)));
+        assert!(is_costly(|request| {
+            request.set_mode(v1::Mode::Bm25);
+            request.query = "river ".repeat(300);
+        }));
+        let many = v1::FieldOneOf { field: "site".into(), values: vec![v1::FilterValue::default(); 10_000] };
+        let filter = v1::Filter { condition: Some(v1::filter::Condition::OneOf(many)) };
+        // An empty value is none.
+        assert!(!is_costly(|request| request.filter = Some(filter)));
+        let keys = v1::FilterKeys { keys: (0..10_000).map(|key: u32| key.to_string()).collect() };
+        let filter = v1::Filter { condition: Some(v1::filter::Condition::Keys(keys)) };
+        assert!(is_costly(|request| request.filter = Some(filter)));
+    }
+
+    #[test]
+    fn exact_search_is_costly_where_there_are_many_vectors() {
+        let exact = |documents| {
+            let size = IndexSize { documents, ..SIZE };
+            let request = v1::SearchRequest { query: "q".into(), k: 10, exact: true, ..Default::default() };
+            let plan = Plan::new(&request, Duration::from_secs(10), &[], None);
+            size.is_costly(SearchCost::of(&plan, "q", size, false).total())
+        };
+        assert_eq!([100, 10_000, 1_000_000, 100_000_000].map(exact), [false, false, true, true]);
+    }
+
+    #[test]
+    fn a_filter_that_is_known_costs_nothing_and_stages_add_up() {
+        let exists = v1::filter::Condition::Exists(v1::FieldExists { field: "site".into() });
+        let request = v1::SearchRequest {
+            query: "q".into(),
+            k: 10,
+            mode: v1::Mode::Hybrid.into(),
+            filter: Some(v1::Filter { condition: Some(exists) }),
+            ..Default::default()
+        };
+        let plan = Plan::new(&request, Duration::from_secs(10), &[], None);
+        let [unknown, known] = [false, true].map(|known| SearchCost::of(&plan, "q", SIZE, known));
+        assert!(unknown.filter > Duration::ZERO);
+        assert_eq!(known, SearchCost { filter: Duration::ZERO, ..unknown });
+        assert_eq!(unknown.early() + unknown.late(), unknown.total());
+        let text = cost(|request| request.set_mode(v1::Mode::Bm25));
+        assert_eq!(text.early(), text.total());
+    }
+}

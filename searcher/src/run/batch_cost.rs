@@ -1,0 +1,35 @@
+//! The expected cost of the questions of a batch.
+
+use std::collections::HashSet;
+
+use dyad_proto::limits::MAX_K;
+
+use super::batch::{Batch, BatchItem};
+use crate::plan::{IndexSize, SearchCost};
+
+impl Batch {
+    /// Expected, of all questions. A filter that several have counts once, one that is known not at all.
+    pub(super) fn cost(&self) -> SearchCost {
+        let size = IndexSize::of(&self.snapshot);
+        let mut seen = HashSet::new();
+        let one = |item: &BatchItem| {
+            let is_known = |filter: &[u8]| {
+                let cached = self.filters.as_ref().is_some_and(|cache| cache.has(&self.snapshot, filter));
+                !seen.insert(filter.to_vec()) || cached
+            };
+            let is_known = item.filter.as_deref().is_some_and(is_known);
+            SearchCost::of(&item.plan, &item.query, size, is_known)
+        };
+        self.items.iter().map(one).sum()
+    }
+
+    /// The same of reads that are as deep as may be.
+    pub(super) fn cost_of_deeper_reads(&self) -> SearchCost {
+        let size = IndexSize::of(&self.snapshot);
+        let one = |item: &BatchItem| {
+            let plan = item.plan.with_depth(MAX_K as usize);
+            SearchCost::of(&plan, &item.query, size, true)
+        };
+        self.items.iter().map(one).sum()
+    }
+}
