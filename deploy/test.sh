@@ -117,6 +117,7 @@ else
   fi
 fi
 step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
+step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
 
 printf '\n'
 for reason in "${skipped[@]}"; do printf 'skipped: %s\n' "$reason"; done

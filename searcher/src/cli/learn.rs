@@ -151,22 +151,25 @@ impl Learn {
             let bounded_bm25 = answers(engine, questions, &bounded(0.0)).await?;
             let bounded = bounded_dense.into_iter().zip(bounded_bm25);
             for ((compared, bounded), question) in compared.into_iter().zip(bounded).zip(questions) {
+                let exactness = compared.exactness;
                 let compared = compared.compared.unwrap_or_default();
                 let mut example = Example {
                     judgements: judged.qrels.get(&question.key).cloned().unwrap_or_default(),
                     ..Example::default()
                 };
+                let is_kept = |hit: &AnswerHit| !self.drop_identical_ids || hit.key != question.key;
                 let mut hits = |from: Vec<AnswerHit>| -> Vec<Hit> {
-                    let wanted = |hit: &AnswerHit| !self.drop_identical_ids || hit.key != question.key;
                     let hit = |AnswerHit { key, score, shard, node, .. }| {
                         example.keys.insert((shard, node), key);
                         Hit { score, shard, node }
                     };
-                    from.into_iter().filter(wanted).map(hit).collect()
+                    from.into_iter().filter(is_kept).map(hit).collect()
                 };
+                let of_hits = compared.bm25.iter().zip(exactness);
+                let exactness = of_hits.filter(|(hit, _)| is_kept(hit)).map(|(_, exactness)| exactness).collect();
                 let (dense, bm25) = (hits(compared.dense), hits(compared.bm25));
                 let (bounded_dense, bounded_bm25) = (hits(bounded.0.hits), hits(bounded.1.hits));
-                examples.push(Example { dense, bm25, bounded_dense, bounded_bm25, ..example });
+                examples.push(Example { dense, bm25, exactness, bounded_dense, bounded_bm25, ..example });
             }
             progress.advance(questions.len() as u64);
         }

@@ -7,7 +7,7 @@ use dyad_index::FusionMethod;
 use dyad_index::snapshot::Hit;
 use rayon::prelude::*;
 
-use super::Fusion;
+use super::{Bm25Ranking, Fusion};
 
 /// What is maximised.
 const METRIC: Metric = Metric::Ndcg(10);
@@ -25,6 +25,8 @@ pub struct Example {
     pub dense: Vec<Hit>,
     /// BM25, best first.
     pub bm25: Vec<Hit>,
+    /// As in [`Bm25Ranking::exactness`].
+    pub exactness: Vec<f32>,
     /// All documents of both by their dense scores from 0 to 1, as [`FusionMethod::MinMax`] adds them.
     pub bounded_dense: Vec<Hit>,
     /// The same by BM25.
@@ -66,6 +68,7 @@ impl Example {
             FusionMethod::Rrf | FusionMethod::WeightedSum => (&self.dense, &self.bm25),
             FusionMethod::MinMax => (&self.bounded_dense, &self.bounded_bm25),
         };
+        let bm25 = Bm25Ranking { hits: bm25, exactness: &self.exactness };
         self.value(&fusion.fuse(dense, bm25, DEPTH, |hit| self.key(hit)))
     }
 }

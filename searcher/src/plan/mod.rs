@@ -3,10 +3,14 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the plan |
+//! | `cost.rs` | its expected cost |
 //! | `filter.rs` | conversion of a request's filter to that of the index |
 //! | `stored_fields.rs` | which stored fields of a document are wanted |
+//! | `beam.rs` | the dense searches of a request, for one page or for all |
 //! | `recall.rs` | choice of the beam width for a target recall |
 
+mod beam;
+mod cost;
 mod filter;
 mod recall;
 mod stored_fields;
@@ -20,12 +24,12 @@ use dyad_proto::v1;
 use dyad_proto::validate::ranking_depth;
 
 use crate::fusion::Fusion;
+pub(crate) use beam::WIDER;
+use beam::{Beam, TIE_SLACK};
+pub use cost::{IndexSize, SearchCost};
 pub(crate) use filter::filter;
-pub(crate) use recall::DEFAULT_EF;
 pub use stored_fields::StoredFields;
 
-/// The least difference between the beam width and the hits wanted, so that ties with the last hit can be broken by key.
-const TIE_SLACK: usize = 16;
 /// Hits that each ranking gives to the fusion by default.
 pub(crate) const DEFAULT_FUSION_DEPTH: usize = 100;
 /// The question tower's share of the deadline in modes that can answer without it.
@@ -42,6 +46,13 @@ pub enum Mode {
     Hybrid,
     /// All three rankings.
     Compare,
+}
+
+impl Mode {
+    /// Whether the two rankings are fused.
+    pub fn fuses(self) -> bool {
+        matches!(self, Self::Hybrid | Self::Compare)
+    }
 }
 
 /// Groups hits by a field of their documents.
@@ -66,6 +77,8 @@ pub struct Plan {
     pub score_threshold: Option<f32>,
     /// The dense stage, if it runs.
     pub dense: Option<DenseParams>,
+    /// What a dense ranking is joined of that is read page by page, [`Self::dense_searches`]; empty where one search gives it.
+    paged: Vec<DenseParams>,
     /// Hits wanted of the BM25 stage, if it runs.
     pub text_depth: Option<usize>,
     /// How the two rankings are fused, where both run.
@@ -104,26 +117,21 @@ impl Plan {
         let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
         let (k, offset) = (request.k as usize, request.offset as usize);
         let wanted = ranking_depth(request) as usize;
-        let fuses = matches!(mode, Mode::Hybrid | Mode::Compare);
+        let fuses = mode.fuses();
         let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(wanted) } else { wanted };
         let uses_graph = mode != Mode::Bm25 && !request.exact;
-        let chosen = request.target_recall.filter(|_| uses_graph).map(|target| {
-            let filtered = request.filter.is_some();
-            recall::choose(target, depth, filtered, certificates)
-        });
-        let ef = chosen.as_ref().map_or_else(|| or(request.ef, DEFAULT_EF), |chosen| chosen.ef);
-        let ef = ef.max(depth + TIE_SLACK);
-        let search = match (request.exact, &chosen) {
-            (true, _) => SearchMode::Exact,
-            (false, Some(_)) => SearchMode::Certified { ef },
-            (false, None) => SearchMode::Approximate { ef },
-        };
+        let beam = Beam { request, uses_graph, certificates };
+        // Fused rankings have one depth, and exact ones are the same at any.
+        let paged = if fuses || !uses_graph { Vec::new() } else { beam.paged() };
+        let needed = paged.iter().find(|params| params.k >= depth).map_or(depth, |params| params.k);
+        let (search, recall_note) = beam.search(needed);
         Self {
             mode,
             k,
             offset,
             score_threshold: request.score_threshold,
             dense: (mode != Mode::Bm25).then_some(DenseParams { k: depth, mode: search }),
+            paged,
             text_depth: (mode != Mode::Dense).then_some(depth),
             fusion: fusion(request, learned.unwrap_or_default()),
             fields: if request.keys_only { StoredFields::None } else { StoredFields::named(&request.fields) },
@@ -134,9 +142,20 @@ impl Plan {
                 .map(|v1::GroupBy { field, hits }| GroupBy { field: field.clone(), hits: (*hits).max(1) as usize }),
             rerank_depth: request.rerank_depth as usize,
             filter: request.filter.as_ref().map(filter),
-            recall_note: chosen.and_then(|chosen| chosen.note),
+            recall_note,
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },
         }
+    }
+
+    /// The dense searches whose hits make the ranking, narrowest first; none where no vectors are compared.
+    ///
+    /// The first page is one search, and so is a ranking that is fused or exact. A later page, whose hits that search does not reach, is
+    /// read from others that are four times as deep each, until one reaches them. The hits of each that the narrower ones have not
+    /// found come after theirs, so that the ranking of every page begins with those of the pages before.
+    pub fn dense_searches(&self) -> &[DenseParams] {
+        let Some(dense) = &self.dense else { return &[] };
+        let last = self.paged.iter().position(|params| params.k >= dense.k);
+        last.and_then(|last| self.paged.get(..=last)).unwrap_or(std::slice::from_ref(dense))
     }
 
     /// The hits of a whole ranking that reach the threshold.
@@ -149,7 +168,10 @@ impl Plan {
     /// come to be among them.
     pub fn page<'h>(&self, ranking: &'h [Hit]) -> impl Iterator<Item = &'h Hit> + use<'h> {
         let (offset, k) = if self.rerank_depth > 0 { (0, self.wanted()) } else { (self.offset, self.k) };
-        self.above_threshold(ranking).skip(offset).take(k)
+        // By rank, and not by the number of hits before that reach the threshold: where pages are joined of several searches, a hit
+        // may be better than one before it.
+        let end = (offset + k).min(ranking.len());
+        self.above_threshold(ranking.get(offset..end).unwrap_or_default())
     }
 
     /// Hits of the whole ranking that are looked at, where they are not grouped.
@@ -170,14 +192,21 @@ impl Plan {
     /// The same search with other such hits.
     #[must_use]
     pub fn with_depth(&self, depth: usize) -> Self {
-        let ef = |ef: usize| ef.max(depth + TIE_SLACK);
-        let mode = |mode| match mode {
+        let wider = |mode| match mode {
             SearchMode::Exact => SearchMode::Exact,
-            SearchMode::Certified { ef: narrow } => SearchMode::Certified { ef: ef(narrow) },
-            SearchMode::Approximate { ef: narrow } => SearchMode::Approximate { ef: ef(narrow) },
+            SearchMode::Certified { ef } => SearchMode::Certified { ef: ef.max(depth + TIE_SLACK) },
+            SearchMode::Approximate { ef } => SearchMode::Approximate { ef: ef.max(depth + TIE_SLACK) },
         };
+        let paged = self.paged.iter().find(|params| params.k >= depth).map(|params| params.mode);
+        let mode = |mode| paged.unwrap_or_else(|| wider(mode));
         let dense = self.dense.map(|params| DenseParams { k: depth, mode: mode(params.mode) });
         Self { dense, text_depth: self.text_depth.map(|_| depth), ..self.clone() }
+    }
+
+    /// The same search with every score.
+    #[must_use]
+    pub fn without_threshold(&self) -> Self {
+        Self { score_threshold: None, ..self.clone() }
     }
 
     /// Beam width, 0 where no graph is searched.
@@ -239,7 +268,36 @@ mod tests {
         assert_eq!(ef(500, 16, 20), 516);
         assert_eq!(ef(10, 16, 20), 36);
         let page = plan(|request| (request.k, request.offset, request.ef) = (10, 290, 16));
-        assert_eq!((page.dense.map(|params| params.k), page.ef()), (Some(300), 316));
+        assert_eq!((page.dense.map(|params| params.k), page.ef()), (Some(300), 656));
+    }
+
+    #[test]
+    fn every_page_begins_with_the_searches_of_those_before() {
+        let searches = |change: fn(&mut v1::SearchRequest)| -> Vec<(usize, usize)> {
+            let plan = plan(change);
+            let params = plan.dense_searches().iter();
+            params.map(|params| (params.k, params.mode.ef().unwrap_or_default())).collect()
+        };
+        assert_eq!(searches(|request| request.ef = 16), [(10, 26)]);
+        assert_eq!(searches(|request| (request.ef, request.offset) = (16, 10)), [(10, 26), (40, 56)]);
+        assert_eq!(searches(|request| (request.ef, request.offset) = (16, 30)), [(10, 26), (40, 56)]);
+        assert_eq!(searches(|request| (request.ef, request.offset) = (16, 31)), [(10, 26), (40, 56), (160, 176)]);
+        assert_eq!(searches(|request| request.offset = 9_990).last(), Some(&(10_000, 10_016)));
+        // The first page of reranked hits is as deep as the cross encoder reads.
+        assert_eq!(searches(|request| (request.offset, request.rerank_depth) = (30, 50)), [(50, 128)]);
+        assert_eq!(searches(|request| (request.offset, request.exact) = (30, true)), [(40, 0)]);
+        assert_eq!(searches(|request| (request.offset, request.mode) = (30, v1::Mode::Hybrid.into())), [(100, 128)]);
+        // Groups that are read deeper are those of later pages.
+        let grouped = |offset| {
+            plan(|request| {
+                request.offset = offset;
+                request.group_by = Some(v1::GroupBy { field: "document".into(), hits: 0 });
+            })
+        };
+        let (first, later) = (grouped(0), grouped(100));
+        let deep = later.depth();
+        assert!(first.depth() < deep && first.dense_searches().len() == 1, "{first:?}");
+        assert_eq!(first.with_depth(deep).dense_searches(), later.dense_searches());
     }
 
     #[test]

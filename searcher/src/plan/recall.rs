@@ -35,7 +35,8 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
         for (points, widest) in tables.chain([(&certificate.recall, Some(widest))]) {
             // Where too few are known for recall@100, as in a shard of hardly more than 100 documents, recall@10 is used instead.
             let measured = points.iter().any(|point| point.recall_at_100.is_some());
-            let needed = ef_for(points, target, if measured { hits } else { hits.min(10) });
+            // What is kept between two measurements is the recall measured, less what deletions may have cost since.
+            let needed = ef_for(points, target + certificate.lost_since, if measured { hits } else { hits.min(10) });
             reached &= needed.is_some();
             ef = ef.max(needed.or(widest.map(|widest| widest.ef)).unwrap_or_default());
         }
@@ -46,8 +47,14 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
     let mut notes = Vec::new();
     if missed > 0 {
         let filters = if filtered { ", without filters or through them" } else { "" };
+        let lost = certificates.iter().map(|certificate| certificate.lost_since).fold(0.0, f64::max);
+        let since = if lost > 0.0 {
+            format!(", or may have less by up to {lost:.4} since documents were deleted")
+        } else {
+            String::new()
+        };
         notes.push(format!(
-            "{missed} of {shards} shards measured less than a recall of {target} at every beam width{filters}"
+            "{missed} of {shards} shards measured less than a recall of {target} at every beam width{filters}{since}"
         ));
     }
     if unmeasured > 0 {
@@ -108,6 +115,12 @@ mod tests {
         assert_eq!(missed.ef, 512);
         assert!(missed.note.unwrap().contains("1 of 2 shards measured less than a recall of 0.99"));
         assert!(chosen(0.8, 101).note.unwrap().contains("up to 100 hits, and 101 were wanted"));
+        // Documents were deleted since it was measured.
+        let changed = Certificate { lost_since: 0.008, ..easy.clone() };
+        assert_eq!(choose(0.955, 10, false, &[&changed]), Chosen { ef: 64, note: None });
+        let missed = choose(0.985, 10, false, &[&changed]);
+        assert_eq!(missed.ef, 64);
+        assert!(missed.note.unwrap().contains("less by up to 0.0080 since documents were deleted"));
     }
 
     #[test]

@@ -118,8 +118,11 @@ pub(super) type Answers = (Vec<Answer>, ReplyBudget);
 pub struct Answer {
     /// As asked.
     pub mode: Mode,
-    /// How the two rankings were fused, where they were.
+    /// How the two rankings were fused, where they were; all the weight is on one of them where the other is missing.
     pub fusion: Option<Fusion>,
+    /// How exactly each hit of the BM25 ranking has the words of the question, [`crate::fusion::Bm25Ranking::exactness`]; empty where the
+    /// rankings were not fused.
+    pub exactness: Vec<f32>,
     /// The ranking; empty with [`Mode::Compare`].
     pub hits: Vec<AnswerHit>,
     /// The three rankings of [`Mode::Compare`].

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ use rayon::prelude::*;
 use super::answer::{Answers, StageTimings};
 use super::cancellation::Cancellation;
 use super::filter_cache::{AllowedNodes, FilterCache};
+use super::pages::JoinedSearch;
 use super::reply_memory::ReplyBudget;
 use super::scope::Scope;
 use super::served_index::ServedIndex;
@@ -29,13 +30,13 @@ use crate::plan::Plan;
 const MIN_INTERLEAVED: usize = 8;
 
 /// One question of a batch.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct BatchItem {
     pub(super) plan: Plan,
     pub(super) query: String,
     /// Where the request has one.
     pub(super) vector: Option<Vec<f32>>,
-    /// The encoded filter: equal bytes are equal filters.
+    /// The filter as the cache knows it: equal bytes are equal filters.
     pub(super) filter: Option<Vec<u8>>,
 }
 
@@ -65,6 +66,8 @@ pub(super) struct Filtered {
     pub(super) took_us: u64,
     /// Whether its nodes were known.
     pub(super) cached: bool,
+    /// Its nodes, for searches that go deeper.
+    pub(super) allowed: Allowed,
 }
 
 /// The results for one question, by part.
@@ -72,6 +75,8 @@ pub(super) struct Filtered {
 pub(super) struct PartResults {
     pub(super) filter: OnceLock<Filtered>,
     pub(super) text: OnceLock<Timed>,
+    /// Of the hits of `text`, where they are fused; absent where the question has no terms.
+    pub(super) exactness: OnceLock<Vec<f32>>,
     pub(super) dense: OnceLock<Timed>,
 }
 
@@ -106,6 +111,8 @@ pub(super) struct Batch {
     pub(super) started: Instant,
     /// Whether the parts leave the documents to [`Batch::fetch`].
     pub(super) fetches_later: bool,
+    /// Whether rankings with too few groups are read deeper by whoever makes the answers; else there are none.
+    reads_deeper: AtomicBool,
     /// The documents that exist for the caller; all where absent.
     pub(super) scope: Option<Scope>,
 }
@@ -169,6 +176,7 @@ impl Batch {
             cancel,
             started,
             fetches_later,
+            reads_deeper: AtomicBool::new(true),
             scope,
         }
     }
@@ -202,7 +210,8 @@ impl Batch {
             let (allowed, cached) = AllowedNodes::of((filter, encoded), &self.snapshot, cache, cancel)?;
             // Which fields other documents have is theirs.
             let notes = if self.scope.is_some() { Vec::new() } else { allowed.notes.clone() };
-            let filtered = Filtered { notes, documents: allowed.len(), took_us: micros(started), cached };
+            let (documents, nodes) = (allowed.len(), Some(Arc::clone(&allowed)));
+            let filtered = Filtered { notes, documents, took_us: micros(started), cached, allowed: nodes };
             for member in members {
                 member.found.filter.get_or_init(|| filtered.clone());
             }
@@ -220,8 +229,14 @@ impl Batch {
             if let Some(depth) = item.plan.text_depth {
                 let started = Instant::now();
                 let (question, statistics) = (Question::new(&item.query), self.statistics()?);
-                let hits = self.snapshot.search_text(&question, depth, allowed, statistics, &*self.cancel)?;
+                let weighed = question.weigh(statistics, &*self.cancel)?;
+                let weighed = weighed.ok_or_else(|| self.cancel.deadline_error())?;
+                let hits = self.snapshot.search_weighed(&weighed, depth, allowed, &*self.cancel)?;
                 let hits = self.cancel.complete(hits)?;
+                if item.plan.mode.fuses() && !question.terms().is_empty() {
+                    let exactness = self.exactness(&weighed, &hits.hits)?;
+                    found.exactness.get_or_init(|| exactness);
+                }
                 found.text.get_or_init(|| (hits, micros(started)));
             }
             Ok(())
@@ -231,14 +246,16 @@ impl Batch {
     /// The dense part for the questions that want it and have a vector.
     pub(super) fn dense(&self, chunk: &Chunk, allowed: &[Allowed]) -> Result<()> {
         self.members(chunk, allowed).par_iter().try_for_each(|(members, allowed)| {
-            let searches =
-                members.iter().filter_map(|member| Some((member.item.plan.dense?, (member, member.vector?))));
+            let searches = members.iter().filter_map(|member| {
+                let plan = &member.item.plan;
+                Some(((plan.dense?, plan.dense_searches()), (member, member.vector?)))
+            });
             let mut together = Vec::new();
             for (params, searches) in group_by_key(searches) {
                 let size = searches.len().div_ceil(rayon::current_num_threads()).max(MIN_INTERLEAVED);
                 together.extend(searches.chunks(size).map(|searches| (params, searches.to_vec())));
             }
-            together.into_par_iter().try_for_each(|(params, searches)| self.search(&params, &searches, *allowed))
+            together.into_par_iter().try_for_each(|(params, searches)| self.search(params, &searches, *allowed))
         })
     }
 
@@ -246,27 +263,37 @@ impl Batch {
     pub(super) fn run(&self) -> Result<Allowed> {
         let Some(chunk) = self.chunks.first() else { return Ok(None) };
         let allowed = if chunk.has_filter { self.filter(chunk)? } else { Vec::new() };
-        if chunk.has_text {
-            self.text(chunk, &allowed)?;
-        }
-        if chunk.has_dense {
-            self.dense(chunk, &allowed)?;
-        }
-        Ok(allowed.into_iter().next().flatten())
+        let allowed = allowed.into_iter().next().flatten();
+        self.search_allowed(&allowed)?;
+        Ok(allowed)
     }
 
-    /// Called by a part that is done; the last one makes the answers, whose documents take of the budget.
+    /// Runs the searches of a batch with one filter, whose nodes are known, one after another. The vectors are there.
+    pub(super) fn search_allowed(&self, allowed: &Allowed) -> Result<()> {
+        let Some(chunk) = self.chunks.first() else { return Ok(()) };
+        if chunk.has_text {
+            self.text(chunk, std::slice::from_ref(allowed))?;
+        }
+        if chunk.has_dense {
+            self.dense(chunk, std::slice::from_ref(allowed))?;
+        }
+        Ok(())
+    }
+
+    /// Called by a part that is done; the last one makes the answers, whose documents take of the budget. None where it is not the last, or
+    /// rankings have to be read deeper first.
     pub(super) fn finish_part(&self, budget: ReplyBudget) -> Result<Option<Answers>> {
         let is_last = self.open.fetch_sub(1, Ordering::AcqRel) <= 1;
         let answers = is_last.then(|| self.answers(&budget)).transpose()?;
-        Ok(answers.map(|answers| (answers, budget)))
+        Ok(answers.flatten().map(|answers| (answers, budget)))
     }
 
-    /// The dense search of a batch of one question, where it has one and its vector is there: parameters and vector.
+    /// The dense search of a batch of one question, where it has only one and its vector is there: parameters and vector.
     pub(super) fn only_dense(&self) -> Option<(&DenseParams, &[f32])> {
         let [item] = self.items.as_slice() else { return None };
         let [vector] = self.vectors.get()?.as_slice() else { return None };
-        Some((item.plan.dense.as_ref()?, vector.values.as_deref()?))
+        let [params] = item.plan.dense_searches() else { return None };
+        Some((params, vector.values.as_deref()?))
     }
 
     /// Keeps the result of that search.
@@ -279,19 +306,33 @@ impl Batch {
     /// Searches for questions with equal parameters and filters. They are interleaved, so the time of each is that of all.
     fn search(
         &self,
-        params: &DenseParams,
-        searches: &[(&Member<'_>, &[f32])],
+        (params, searches): (DenseParams, &[DenseParams]),
+        questions: &[(&Member<'_>, &[f32])],
         allowed: Option<&[NodeSet]>,
     ) -> Result<()> {
         let started = Instant::now();
-        let vectors: Vec<&[f32]> = searches.iter().map(|(_, vector)| *vector).collect();
-        let all = self.snapshot.search_dense(&vectors, params, allowed, &*self.cancel)?;
+        let vectors: Vec<&[f32]> = questions.iter().map(|(_, vector)| *vector).collect();
+        let joined = JoinedSearch { snapshot: &self.snapshot, searches, allowed, cancel: &*self.cancel };
+        let all = joined.rankings(&vectors)?;
         let took = micros(started);
-        for ((member, _), hits) in searches.iter().zip(all) {
+        for ((member, _), mut hits) in questions.iter().zip(all) {
+            hits.hits.truncate(params.k);
             let hits = self.cancel.complete(hits)?;
             member.found.dense.get_or_init(|| (hits, took));
         }
         Ok(())
+    }
+}
+
+/// Whether it reads deeper.
+impl Batch {
+    /// Whether rankings are read deeper where they have too few groups.
+    pub(super) fn reads_deeper(&self) -> bool {
+        self.reads_deeper.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn read_deeper_from_now_on(&self, reads_deeper: bool) {
+        self.reads_deeper.store(reads_deeper, Ordering::Relaxed);
     }
 }
 

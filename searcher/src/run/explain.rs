@@ -54,8 +54,10 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
     let (Some(item), Some(found)) = (batch.items.first(), batch.found.first()) else { return Err(Error::Internal) };
     let vector = batch.vectors.get().and_then(|all| all.first());
     let none = Vector::default();
+    let answered = item.answered_with(vector.unwrap_or(&none));
+    let item = &*answered;
     let by = item.plan.group_by.as_ref();
-    let grouped = by.map(|by| batch.grouped(item, by, vector.unwrap_or(&none), found)).transpose()?;
+    let grouped = by.map(|by| batch.grouped(item, by, vector.unwrap_or(&none), found)).transpose()?.flatten();
     let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
     let plan = &item.plan.with_depth(grouped.as_ref().map_or(item.plan.depth(), |grouped| grouped.depth));
 

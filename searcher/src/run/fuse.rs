@@ -1,14 +1,16 @@
 //! The whole ranking of a search: that of its mode, with the fusion of both in modes that have two.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use dyad_index::lexical::Question;
+use dyad_index::lexical::{Question, Weighed};
 use dyad_index::search::Scored;
 use dyad_index::snapshot::{Hit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
 
-use super::batch::{Batch, PartResults, Timed, Vector};
+use super::batch::{Batch, BatchItem, PartResults, Timed, Vector};
 use crate::error::Result;
+use crate::fusion::{Bm25Ranking, Fusion};
 use crate::plan::{Mode, Plan};
 
 impl Batch {
@@ -23,6 +25,10 @@ impl Batch {
         let (dense, text) = (hits(&found.dense), hits(&found.text));
         let snapshot = &*self.snapshot;
         let key = |hit: &Hit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
+        let fused = |dense: &[Hit], text: &[Hit]| {
+            let bm25 = Bm25Ranking { hits: text, exactness: found.exactness() };
+            fusion(plan, vector, found).fuse(dense, bm25, most, key)
+        };
         match plan.mode {
             Mode::Dense => Ok(dense.to_vec()),
             Mode::Bm25 => Ok(text.to_vec()),
@@ -31,10 +37,62 @@ impl Batch {
                 let values = vector.values.as_deref();
                 let dense = values.map(|values| bounded_dense(snapshot, values, union.clone()));
                 let text = bounded_bm25(self, query, union)?;
-                Ok(plan.fusion.fuse(&dense.unwrap_or_default(), &text, most, key))
+                Ok(fused(&dense.unwrap_or_default(), &text))
             }
-            Mode::Hybrid | Mode::Compare => Ok(plan.fusion.fuse(dense, text, most, key)),
+            Mode::Hybrid | Mode::Compare => Ok(fused(dense, text)),
         }
+    }
+}
+
+/// The plan's fusion of the rankings that there are.
+pub(super) fn fusion(plan: &Plan, vector: &Vector, found: &PartResults) -> Fusion {
+    plan.fusion.of_rankings(vector.values.is_some(), found.exactness.get().is_some())
+}
+
+/// What a search says of itself that is answered without its question vector, in spite of its threshold.
+pub(super) const NO_THRESHOLD: &str = "`score_threshold` was not applied, since it is one of fused scores";
+
+impl BatchItem {
+    /// The question as it is answered. Without its vector, hits have the scores of one ranking, and a threshold of fused ones is not
+    /// applied: BM25's answer would be cut by a number that does not mean it.
+    pub(super) fn answered_with(&self, vector: &Vector) -> Cow<'_, Self> {
+        let plan = &self.plan;
+        if vector.values.is_some() || !plan.mode.fuses() || plan.score_threshold.is_none() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self { plan: plan.without_threshold(), ..self.clone() })
+    }
+}
+
+impl PartResults {
+    /// Of BM25's hits, [`Bm25Ranking::exactness`].
+    pub(super) fn exactness(&self) -> &[f32] {
+        self.exactness.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Batch {
+    /// How exactly hits have the words of a question, in their order.
+    pub(super) fn exactness(&self, weighed: &Weighed<'_>, hits: &[Hit]) -> Result<Vec<f32>> {
+        let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
+        let mut of_hits = vec![0.0; hits.len()];
+        for (number, shard) in snapshot.shards().iter().enumerate() {
+            let own = hits.iter().enumerate().filter(|(_, hit)| hit.shard == number);
+            let mut placed: Vec<(u32, usize)> = own.map(|(at, hit)| (hit.node, at)).collect();
+            if placed.is_empty() {
+                continue;
+            }
+            placed.sort_unstable();
+            let nodes: Vec<u32> = placed.iter().map(|(node, _)| *node).collect();
+            let exactness = weighed.exactness(&shard.text, &nodes, cancel)?;
+            let exactness = exactness.ok_or_else(|| cancel.deadline_error())?;
+            for ((_, at), exactness) in placed.into_iter().zip(exactness) {
+                if let Some(of_hit) = of_hits.get_mut(at) {
+                    *of_hit = exactness;
+                }
+            }
+        }
+        Ok(of_hits)
     }
 }
 

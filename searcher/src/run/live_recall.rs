@@ -11,6 +11,7 @@ use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
 use super::batch::Batch;
 use super::cancellation::Cancellation;
 use super::filter_cache::AllowedNodes;
+use super::threads::yield_to_others;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 
@@ -37,7 +38,7 @@ impl LiveRecall {
         let (sender, receiver) = sync_channel::<Arc<Batch>>(0);
         let failed = |error: &dyn std::fmt::Display| Error::Threads(error.to_string());
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "dyad-recall".to_owned());
-        let pool = pool.start_handler(|_| lower_priority()).build();
+        let pool = pool.start_handler(|_| yield_to_others(LOWEST_PRIORITY)).build();
         let pool = pool.map_err(|error| failed(&error))?;
         let run = move || {
             while let Ok(batch) = receiver.recv() {
@@ -64,18 +65,11 @@ impl LiveRecall {
     }
 }
 
-/// The core is for searches that clients wait for.
-fn lower_priority() {
-    // The system takes a thread for a process here.
-    if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST_PRIORITY) {
-        tracing::debug!(%error, "exact searches for the live recall have the priority of others");
-    }
-}
-
 /// How many of the nearest the served search had found, and how many there are.
 fn compare(batch: &Batch) -> Result<(u64, u64)> {
     let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), TIME);
-    let (Some((_, vector)), [item], [found]) = (batch.only_dense(), batch.items.as_slice(), batch.found.as_slice())
+    let (Some((params, vector)), [item], [found]) =
+        (batch.only_dense(), batch.items.as_slice(), batch.found.as_slice())
     else {
         return Err(Error::Internal);
     };
@@ -86,13 +80,38 @@ fn compare(batch: &Batch) -> Result<(u64, u64)> {
         }
         _ => None,
     };
-    let params = DenseParams { k: K, mode: SearchMode::Exact };
+    // A search for fewer hits is to find as many of the nearest, and no more are compared.
+    let k = params.k.min(K);
+    let params = DenseParams { k, mode: SearchMode::Exact };
     let allowed = allowed.as_ref().map(|allowed| &*allowed.shards);
     let exact = batch.snapshot.search_dense(&[vector], &params, allowed, &*cancel)?.pop().ok_or(Error::Internal)?;
     let exact = cancel.complete(exact)?;
+    Ok(found_of(&served.hits, &exact.hits))
+}
+
+/// How many of the nearest are among the first hits, as many as there are nearest, of a search; and how many there are.
+fn found_of(served: &[Hit], exact: &[Hit]) -> (u64, u64) {
     let place = |hit: &Hit| (hit.shard, hit.node);
-    let served: HashSet<_> = served.hits.iter().take(K).map(place).collect();
-    let found = exact.hits.iter().filter(|hit| served.contains(&place(hit))).count();
-    // A page of fewer hits is judged by these alone.
-    Ok((found as u64, exact.hits.len().min(served.len().max(1)) as u64))
+    let served: HashSet<_> = served.iter().take(exact.len()).map(place).collect();
+    let found = exact.iter().filter(|hit| served.contains(&place(hit))).count();
+    (found as u64, exact.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_are_compared_with_as_many_hits() {
+        let hits =
+            |nodes: &[u32]| -> Vec<Hit> { nodes.iter().map(|&node| Hit { score: 0.0, shard: 0, node }).collect() };
+        // The second nearest is not the nearest.
+        assert_eq!(found_of(&hits(&[2]), &hits(&[1])), (0, 1));
+        assert_eq!(found_of(&hits(&[2, 1, 3]), &hits(&[1, 2])), (2, 2));
+        assert_eq!(found_of(&hits(&[3, 2, 1]), &hits(&[1, 2])), (1, 2));
+        // A filter that allows three documents, of which one was found; and nothing found of what there is.
+        assert_eq!(found_of(&hits(&[2]), &hits(&[1, 2, 3])), (1, 3));
+        assert_eq!(found_of(&[], &hits(&[1, 2])), (0, 2));
+        assert_eq!(found_of(&hits(&[1]), &[]), (0, 0));
+    }
 }

@@ -10,14 +10,17 @@
 //! | `embed.rs` | the questions' vectors, and the degraded answer without them |
 //! | `parts.rs` | the order of a search's parts: the filter, then BM25 and the dense part in parallel |
 //! | `batch.rs` | the CPU work of the parts for questions that are answered together |
+//! | `batch_cost.rs` | the expected cost of these questions |
 //! | `filter_cache.rs` | the nodes that filters allow, kept for the next request with the same filter |
 //! | `sample.rs` | stored documents chosen at random |
+//! | `pages.rs` | pages of a dense search as parts of one ranking |
 //! | `gather.rs` | dense searches of single requests that wait for a thread at the same time, run by one job |
 //! | `scope.rs` | the documents that exist for a caller |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
 //! | `rank.rs` | the answer, made of the ranking's hits |
 //! | `rerank.rs` | the best hits in the order of a cross encoder's scores |
 //! | `groups.rs` | groups of hits with the same value of a field |
+//! | `deeper.rs` | answers that need deeper rankings, or reply memory |
 //! | `cancellation.rs` | cancellation of a request's work: its deadline, and a client that has left |
 //! | `answer.rs` | the answer |
 //! | `generations.rs` | reload, rollback, verification |
@@ -27,6 +30,7 @@
 //! | `live_recall.rs` | some searches compared with exact ones |
 //! | `readiness.rs` | whether the searcher can answer |
 //! | `explain.rs` | why a document is, or is not, among the hits |
+//! | `load.rs` | what is queued on the threads of a pool, and how long it takes |
 //! | `pool.rs` | CPU work off the I/O threads, bounded in number and time |
 //! | `reply_memory.rs` | the memory budget for documents in replies |
 //! | `fetch_in_turn.rs` | the documents of a stream's replies |
@@ -36,9 +40,11 @@
 
 mod answer;
 mod batch;
+mod batch_cost;
 mod cancellation;
 mod checksums;
 mod config;
+mod deeper;
 mod documents;
 mod embed;
 mod engine;
@@ -50,8 +56,10 @@ mod gather;
 mod generations;
 mod groups;
 mod live_recall;
+mod load;
 mod observe;
 pub mod open_files;
+mod pages;
 mod parts;
 mod pool;
 mod question_vector;

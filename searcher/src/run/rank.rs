@@ -1,5 +1,6 @@
 //! Turns the hits of a search's parts into the answer: fuses them, and reads the stored fields.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +10,8 @@ use dyad_index::snapshot::{Hit, Snapshot};
 use rayon::prelude::*;
 
 use super::answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
-use super::batch::{Batch, BatchItem, PartResults, Vector, micros};
+use super::batch::{Batch, BatchItem, Filtered, PartResults, Vector, micros};
+use super::fuse::{NO_THRESHOLD, fusion};
 use super::groups::HitGroup;
 use super::reply_memory::ReplyBudget;
 use crate::error::{Error, Result};
@@ -18,14 +20,14 @@ use crate::plan::{Mode, StoredFields};
 
 impl Batch {
     /// The answers to all questions, in their order, with documents unless those are read later. `budget` counts the documents of all of
-    /// them.
-    pub(super) fn answers(&self, budget: &ReplyBudget) -> Result<Vec<Answer>> {
+    /// them. None where a ranking has to be read deeper, and this batch does not yet.
+    pub(super) fn answers(&self, budget: &ReplyBudget) -> Result<Option<Vec<Answer>>> {
         let vectors = self.vectors.get().map_or(&[][..], Vec::as_slice);
         let none = Vector::default();
         let one = |(number, (item, found))| {
             let mut answer = answer(self, item, vectors.get(number).unwrap_or(&none), found)?;
-            if !self.fetches_later {
-                fetch(self, item, &mut answer, budget)?;
+            if let (Some(answer), false) = (&mut answer, self.fetches_later) {
+                fetch(self, item, answer, budget)?;
             }
             Ok(answer)
         };
@@ -48,19 +50,23 @@ fn bytes_of_hits(answer: &Answer) -> usize {
     with_groups.map(|hit| HIT_BYTES + hit.key.len()).sum()
 }
 
-/// One question's answer without documents. Keys are looked up for its hits alone.
-fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults) -> Result<Answer> {
+/// One question's answer without documents. Keys are looked up for its hits alone. None where its rankings have to be read deeper.
+fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults) -> Result<Option<Answer>> {
+    let answered = item.answered_with(vector);
+    let (item, ignores_threshold) = (&*answered, matches!(answered, Cow::Owned(_)));
     let (Batch { snapshot, started, .. }, plan) = (batch, &item.plan);
     let fusing = Instant::now();
-    let grouped = plan.group_by.as_ref().map(|by| batch.grouped(item, by, vector, found)).transpose()?;
+    let grouped = match &plan.group_by {
+        Some(by) => match batch.grouped(item, by, vector, found)? {
+            Some(grouped) => Some(grouped),
+            None => return Ok(None),
+        },
+        None => None,
+    };
     let filtered = found.filter.get();
     let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
     let deeper = grouped.as_ref().filter(|grouped| grouped.deeper.is_some()).map(|grouped| grouped.depth);
-    let deeper_note = deeper.map(|depth| {
-        format!(
-            "{depth} hits of each ranking were read for these groups; a page that needs fewer may rank them otherwise"
-        )
-    });
+    let deeper_note = deeper.map(deeper_note);
     let none = Default::default();
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
 
@@ -87,24 +93,20 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     let fuse_us = micros(fusing);
 
     let notes = filtered.map(|filtered| filtered.notes.clone());
-    let filter = filtered.map(|filtered| {
-        let (searched, scanned_shards) = (found.dense.get().is_some(), dense.0.cost.scans);
-        let shards = if searched { snapshot.shards().len() as u32 } else { 0 };
-        let graph_shards = shards.saturating_sub(scanned_shards);
-        let (documents, cached) = (filtered.documents, filtered.cached);
-        FilterExecution { documents, scanned_shards, graph_shards, cached }
-    });
+    let scans = found.dense.get().map(|(hits, _)| hits.cost.scans);
+    let filter = filtered.map(|filtered| filter_execution(filtered, scans, snapshot.shards().len() as u32));
     // The recall of scans does not depend on what was measured of graphs.
     let by_graph = vector.values.is_some() && filter.as_ref().is_none_or(|filter| filter.graph_shards > 0);
     let manifest = snapshot.manifest();
-    Ok(Answer {
+    Ok(Some(Answer {
         mode: plan.mode,
-        fusion: matches!(plan.mode, Mode::Hybrid | Mode::Compare).then_some(plan.fusion),
+        fusion: plan.mode.fuses().then(|| fusion(plan, vector, found)),
+        exactness: found.exactness().to_vec(),
         hits,
         compared,
         k: plan.k,
         offset: plan.offset,
-        degraded: degraded(vector, snapshot.damage(), batch.scope.is_some()),
+        degraded: degraded(vector, ignores_threshold, snapshot.damage(), batch.scope.is_some()),
         index: Arc::clone(&batch.index.name),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
@@ -132,7 +134,18 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
             fuse_us,
             ..vector.timings
         },
-    })
+    }))
+}
+
+/// How a filter was run; `scans` are the shards that were scanned, where any were searched.
+fn filter_execution(filtered: &Filtered, scans: Option<u32>, shards: u32) -> FilterExecution {
+    let scanned_shards = scans.unwrap_or_default();
+    let graph_shards = scans.map_or(0, |scans| shards.saturating_sub(scans));
+    FilterExecution { documents: filtered.documents, scanned_shards, graph_shards, cached: filtered.cached }
+}
+
+fn deeper_note(depth: usize) -> String {
+    format!("{depth} hits of each ranking were read for these groups; a page that needs fewer may rank them otherwise")
 }
 
 /// Counts the hits, and reads what is wanted of their documents, and of the other hits' in their groups; an error where the time or the reply's budget
@@ -175,11 +188,17 @@ fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBud
 }
 
 /// What is missing from the answer, and why.
-fn degraded(vector: &Vector, damage: Option<dyad_index::Error>, is_restricted: bool) -> Option<String> {
+fn degraded(
+    vector: &Vector,
+    ignores_threshold: bool,
+    damage: Option<dyad_index::Error>,
+    is_restricted: bool,
+) -> Option<String> {
     // The error names files.
     let damage = damage.map(|error| if is_restricted { "a shard is damaged".to_owned() } else { error.to_string() });
     let damage = damage.map(|reason| format!("hits may be missing: {reason}"));
-    let reasons: Vec<String> = vector.degraded.clone().into_iter().chain(damage).collect();
+    let threshold = ignores_threshold.then(|| NO_THRESHOLD.to_owned());
+    let reasons: Vec<String> = vector.degraded.clone().into_iter().chain(threshold).chain(damage).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
@@ -226,11 +245,13 @@ mod tests {
         let without = Vector { degraded: Some("no question vector".into()), ..Vector::default() };
         let damage = || Some(dyad_index::Error::NoIndex { path: "/there".into() });
         let said = format!("hits may be missing: {}", damage().unwrap());
-        assert_eq!(degraded(&Vector::default(), None, false), None);
-        assert_eq!(degraded(&without, None, false).as_deref(), Some("no question vector"));
-        assert_eq!(degraded(&Vector::default(), damage(), false), Some(said.clone()));
-        assert_eq!(degraded(&without, damage(), false).unwrap(), format!("no question vector; {said}"));
-        let told = degraded(&Vector::default(), damage(), true);
+        assert_eq!(degraded(&Vector::default(), false, None, false), None);
+        assert_eq!(degraded(&without, false, None, false).as_deref(), Some("no question vector"));
+        assert_eq!(degraded(&Vector::default(), false, damage(), false), Some(said.clone()));
+        assert_eq!(degraded(&without, false, damage(), false).unwrap(), format!("no question vector; {said}"));
+        let threshold = degraded(&without, true, None, false).unwrap();
+        assert_eq!(threshold, format!("no question vector; {NO_THRESHOLD}"));
+        let told = degraded(&Vector::default(), false, damage(), true);
         assert_eq!(told.as_deref(), Some("hits may be missing: a shard is damaged"));
     }
 }

@@ -27,6 +27,8 @@ use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::fields::metadata;
+
 pub(crate) const DIM: usize = 24;
 /// Words that the stand-in for a model says it reads; it embeds all.
 pub(crate) const MAX_TOKENS: u32 = 64;
@@ -53,7 +55,7 @@ pub(crate) fn embed(text: &str) -> Vec<f32> {
     values.iter().map(|value| value / norm).collect()
 }
 
-const THINGS: [&str; 6] = ["river", "mountain", "planet", "composer", "metal", "bird"];
+pub(crate) const THINGS: [&str; 6] = ["river", "mountain", "planet", "composer", "metal", "bird"];
 
 /// Key and text of every document.
 pub(crate) fn documents() -> Vec<(String, String)> {
@@ -63,15 +65,8 @@ pub(crate) fn documents() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The metadata of a document.
-pub(crate) fn metadata(key: &str) -> String {
-    let number: u32 = key.trim_start_matches("doc-").parse().unwrap();
-    let (thing, hundred) = (THINGS[number as usize % THINGS.len()], number / 100);
-    format!(r#"{{"lang":"en","thing":"{thing}","place":{{"number":{number},"hundred":{hundred}}}}}"#)
-}
-
 /// What a shard says of itself. The profile is left out, so that beams are as wide as they are asked to be.
-fn certificate(part: usize, vectors: usize) -> Certificate {
+pub(crate) fn certificate(part: usize, vectors: usize) -> Certificate {
     let point = |ef, recall_at_10| RecallPoint {
         ef,
         recall_at_10,
@@ -108,6 +103,18 @@ pub(crate) fn write_certified_index(
     fingerprint: &str,
     certificate: impl Fn(usize, usize) -> Certificate,
 ) {
+    write_linked_index(documents, index, generation, fingerprint, certificate, complete_graph);
+}
+
+/// The same with other graphs, by the number of vectors.
+pub(crate) fn write_linked_index(
+    documents: &[(String, String)],
+    index: &Path,
+    generation: u64,
+    fingerprint: &str,
+    certificate: impl Fn(usize, usize) -> Certificate,
+    graph: impl Fn(usize) -> Graph,
+) {
     let lock = WriteLock::acquire(index).unwrap();
     let meta = ShardMeta {
         model: model(fingerprint),
@@ -138,7 +145,7 @@ pub(crate) fn write_certified_index(
             meta: &meta,
             vectors: &rows,
             row_type: RowType::F32,
-            arranged: &Arranged::new(&complete_graph(mine.len()), &codes).unwrap(),
+            arranged: &Arranged::new(&graph(mine.len()), &codes).unwrap(),
             keys: &mine.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(),
             certificate: &certificate(part, mine.len()),
         };

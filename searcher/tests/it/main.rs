@@ -9,6 +9,7 @@ mod configuration;
 mod damage;
 mod explain;
 mod faults;
+mod fields;
 mod filter_cache;
 mod filters;
 mod fixture;
@@ -25,6 +26,7 @@ mod memory;
 mod min_max;
 mod operations;
 mod page;
+mod pages;
 #[path = "../../../proto/tests/it/pki.rs"]
 mod pki;
 mod question_cache;
@@ -34,6 +36,7 @@ mod rerank;
 mod search;
 mod snippets;
 mod stores;
+mod tenants;
 mod vectors;
 
 // Of `pki`, whose file is the tests' of dyad-proto.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use dyad_proto::v1;
 use dyad_proto::v1::{Fusion, Mode};
 
-use crate::fixture::{DOCUMENTS, Searcher, documents, request, searcher};
+use crate::fixture::{DOCUMENTS, Searcher, documents, keys, request, searcher};
 
 const QUERY: &str = "silent metal";
 
@@ -88,13 +88,54 @@ async fn a_score_does_not_depend_on_which_ranking_holds_the_document() {
     assert!(grouped.iter().all(|hit| (f64::from(hit.score) - all[&hit.key]).abs() < 1e-5));
 }
 
+/// Where one ranking is missing, the other has all the weight: scores go on from 0 to 1.
 #[tokio::test]
-async fn questions_without_terms_or_vectors_have_scores_too() {
+async fn questions_without_terms_have_the_answer_of_the_dense_ranking() {
     let server = searcher().await;
-    let stop_words = v1::SearchRequest { query: "the of and".into(), ..min_max(3) };
-    let hits = server.client.search(stop_words).await.unwrap().hits;
-    assert!(hits.len() == 3 && hits.iter().all(|hit| (0.0..=0.7).contains(&hit.score)));
+    let search = v1::SearchRequest { query: "the of and".into(), score_threshold: Some(0.5), ..min_max(5) };
+    let hybrid = server.client.search(search).await.unwrap();
+    let dense = v1::SearchRequest { mode: Mode::Dense.into(), fusion: 0, ..min_max(5) };
+    let dense = v1::SearchRequest { query: "the of and".into(), ..dense };
+    let dense = server.client.search(dense).await.unwrap().hits;
+    // By rank: scores that differ in the last digit may be equal between 0 and 1.
+    assert_eq!((hybrid.hits.len(), hybrid.dense_weight), (5, 1.0));
+    let is_bounded = |(hybrid, dense): (&v1::Hit, &v1::Hit)| (hybrid.score - 0.5 * (1.0 + dense.score)).abs() < 1e-5;
+    assert!(hybrid.hits.iter().zip(&dense).all(is_bounded), "{hybrid:?}");
+}
+
+/// Under a threshold of fused scores too, whatever the method and its weight.
+#[tokio::test]
+async fn without_its_question_vector_hybrid_gives_the_answer_of_bm25() {
+    let server = searcher().await;
     server.encoder.broken.store(true, std::sync::atomic::Ordering::SeqCst);
+    let by_bm25 = server.client.search(request(Mode::Bm25, QUERY, 8)).await.unwrap().hits;
+    assert_eq!(by_bm25.len(), 8);
+    for method in [Fusion::WeightedSum, Fusion::MinMax, Fusion::Rrf] {
+        for dense_weight in [None, Some(0.0), Some(1.0)] {
+            let hybrid = v1::SearchRequest { fusion: method.into(), dense_weight, ..request(Mode::Hybrid, QUERY, 8) };
+            for score_threshold in [None, Some(0.5), Some(100.0)] {
+                let search = v1::SearchRequest { score_threshold, ..hybrid.clone() };
+                let reply = server.client.search(search.clone()).await.unwrap();
+                assert_eq!(keys(&reply.hits), keys(&by_bm25), "{search:?}");
+                assert!(reply.degraded && reply.dense_weight == 0.0, "{reply:?}");
+                assert_eq!(
+                    reply.degraded_reason.contains("`score_threshold` was not applied"),
+                    score_threshold.is_some()
+                );
+                // The last of them is explained as the hit that it is, and is one of its group's.
+                let last = reply.hits.last().unwrap();
+                let explained = v1::ExplainRequest { key: last.key.clone(), search: Some(search.clone()) };
+                let explained = server.client.explain(explained).await.unwrap();
+                assert_eq!(explained.hit, Some(v1::Placement { rank: last.rank, score: last.score }));
+                let group_by = Some(v1::GroupBy { field: "place.number".into(), hits: 1 });
+                let grouped = server.client.search(v1::SearchRequest { group_by, ..search }).await.unwrap().hits;
+                assert_eq!(keys(&grouped), keys(&by_bm25));
+            }
+            let compared = v1::SearchRequest { mode: Mode::Compare.into(), ..hybrid };
+            let compared = server.client.search(compared).await.unwrap().comparison.unwrap();
+            assert_eq!((keys(&compared.hybrid), compared.dense.len()), (keys(&by_bm25), 0));
+        }
+    }
     let reply = server.client.search(min_max(3)).await.unwrap();
-    assert!(reply.degraded && reply.hits.iter().all(|hit| (0.0..=0.3).contains(&hit.score)));
+    assert!(reply.hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)), "{reply:?}");
 }

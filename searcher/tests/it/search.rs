@@ -8,7 +8,8 @@ use tokio_stream::StreamExt as _;
 
 use dyad_searcher::run::EngineConfig;
 
-use crate::fixture::{MAX_TOKENS, documents, embed, keys, metadata, request, searcher, searcher_over, write_index_of};
+use crate::fields::metadata;
+use crate::fixture::{MAX_TOKENS, documents, embed, keys, request, searcher, searcher_over, write_index_of};
 
 /// Documents by inner product with a question, ties by key.
 fn nearest(query: &str) -> Vec<(String, f32)> {

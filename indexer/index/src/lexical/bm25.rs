@@ -195,9 +195,15 @@ impl Weighed<'_> {
         Ok(hits)
     }
 
+    /// The inverse document frequencies of the question's terms, added up: the score of a document of average length that holds
+    /// each of them once.
+    pub fn total_idf(&self) -> f32 {
+        self.inverse_frequencies().map(|(_, idf)| idf).sum()
+    }
+
     /// What no document's score reaches: the sum of `idf (k1 + 1)` over the question's terms.
     pub fn bound(&self) -> f32 {
-        self.inverse_frequencies().map(|(_, idf)| idf * (K1 + 1.0)).sum()
+        self.total_idf() * (K1 + 1.0)
     }
 
     /// Sets the scores of documents, ascending by node, to those that [`Self::best`] gives them; 0 where no term matches. Returns whether it
@@ -226,6 +232,37 @@ impl Weighed<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// How exactly documents of a shard, ascending by node, have the words of the question, from 0 to 1: `c² / n`, with the share `c` of the
+    /// question's idf that falls to the terms that the document holds, and the number `n` of documents that hold the rarest of these. 1 for the
+    /// only document that holds the only word. None where `cancel`, which is polled between terms, cancelled it.
+    pub fn exactness(&self, shard: &TextShard, nodes: &[u32], cancel: &dyn Cancel) -> Result<Option<Vec<f32>>> {
+        let mut covered = vec![(0.0f32, u64::MAX); nodes.len()];
+        let total = self.total_idf();
+        let Some(segment) = shard.searcher.segment_readers().first().filter(|_| total > 0.0) else {
+            return Ok(Some(vec![0.0; nodes.len()]));
+        };
+        let index = segment.inverted_index(shard.fields.body).map_err(text_error(shard.path()))?;
+        for term in &self.question.terms {
+            if cancel.is_cancelled() {
+                return Ok(None);
+            }
+            let Some(info) = index.get_term_info(term)? else { continue };
+            let mut postings = index.read_postings_from_terminfo(&info, IndexRecordOption::Basic)?;
+            let (idf, documents) = (self.statistics.inverse_frequency(term), self.statistics.frequency(term));
+            for (node, (idf_held, fewest)) in nodes.iter().zip(&mut covered) {
+                if postings.doc() < *node {
+                    postings.seek(*node);
+                }
+                if postings.doc() == *node {
+                    *idf_held += idf;
+                    *fewest = documents.min(*fewest);
+                }
+            }
+        }
+        let exactness = |(idf_held, fewest): (f32, u64)| (idf_held / total).powi(2) / fewest.max(1) as f32;
+        Ok(Some(covered.into_iter().map(exactness).collect()))
     }
 
     /// BM25 sum of one document, if any term matches, and its explanation as JSON.
