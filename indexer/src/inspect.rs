@@ -190,6 +190,16 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
     })
 }
 
+/// Ascending numbers for people: `1 to 487`, or `1, 2, 5 to 9`.
+fn ranges(numbers: &[u64]) -> String {
+    let follow = |one: &u64, next: &u64| one + 1 == *next;
+    let parts = numbers.chunk_by(follow).map(|run| match run {
+        [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
+        run => run.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
 /// Seconds since 1970 as RFC 3339, UTC; the bare number where no calendar reaches.
 fn moment(seconds: u64) -> String {
     let moment = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
@@ -198,8 +208,7 @@ fn moment(seconds: u64) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let generations: Vec<String> = self.generations.iter().map(u64::to_string).collect();
-        writeln!(f, "generation    {} (on disk: {})", self.generation, generations.join(", "))?;
+        writeln!(f, "generation    {} (on disk: {})", self.generation, ranges(&self.generations))?;
         writeln!(f, "created       {}, by {}", moment(self.created_unix_s), self.tool)?;
         let ModelRecord { name, dim, metric, max_tokens, .. } = &self.model;
         writeln!(f, "model         {name}, {dim} values, {metric}, {max_tokens} tokens")?;
@@ -291,6 +300,18 @@ impl fmt::Display for ShardReport {
             )?,
             QuerySource::HeldOut => writeln!(f, "  certificate {} held-out questions", certificate.queries)?,
         }
+        let live = self.documents - self.deleted;
+        let since = certificate.vectors.saturating_sub(live);
+        if since > 0 {
+            writeln!(
+                f,
+                "  measured    among {} documents, {} of the shard's being deleted then; {since} were deleted since, which may have \
+                 lowered recall by up to {:.4}",
+                certificate.vectors,
+                self.documents.saturating_sub(certificate.vectors),
+                certificate.lost_since
+            )?;
+        }
         recall_table(f, &certificate.recall)?;
         if !certificate.expansions.is_empty() {
             writeln!(
@@ -335,6 +356,12 @@ fn recall_table(f: &mut fmt::Formatter<'_>, points: &[RecallPoint]) -> fmt::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generations_that_follow_each_other_are_told_as_ranges() {
+        let told = [&[][..], &[4], &[1, 2], &[1, 2, 3], &[1, 3, 4, 5, 6, 9, 10]].map(ranges);
+        assert_eq!(told, ["", "4", "1, 2", "1 to 3", "1, 3 to 6, 9, 10"]);
+    }
 
     #[test]
     fn moments_are_dates() {

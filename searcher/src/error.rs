@@ -247,7 +247,7 @@ fn index_status(error: &dyad_index::Error, text: String) -> Status {
     use std::io::ErrorKind;
 
     use dyad_index::Error as Index;
-    if error.is_shortage() {
+    if error.is_shortage() || error.is_full() {
         return Status::resource_exhausted(text);
     }
     // Only changed bytes are data loss.
@@ -256,8 +256,6 @@ fn index_status(error: &dyad_index::Error, text: String) -> Status {
             ErrorKind::NotFound
             | ErrorKind::PermissionDenied
             | ErrorKind::ReadOnlyFilesystem
-            | ErrorKind::StorageFull
-            | ErrorKind::QuotaExceeded
             | ErrorKind::NotADirectory => Status::failed_precondition(text),
             ErrorKind::UnexpectedEof | ErrorKind::InvalidData => Status::data_loss(text),
             _ => Status::unavailable(text),

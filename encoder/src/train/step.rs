@@ -192,7 +192,7 @@ impl Step {
             }
             let outcome = match &self.of_cross {
                 Some(cross) if self.each_side => {
-                    self.clipping.apply_each(&mut gradients, &[0..cross.start, cross.clone()], step)?
+                    self.clipping.apply_each(&mut gradients, &sides(cross, self.tensors.len()), step)?
                 }
                 _ => self.clipping.apply(&mut gradients, step)?,
             };
@@ -296,4 +296,22 @@ fn add(report: &mut StepReport, loss: &Loss, share: f64) -> Result<(), TchError>
         }
     }
     Ok(())
+}
+
+/// What is clipped on its own: the towers, the cross-encoder branch, and a learned temperature, which comes after both.
+fn sides(cross: &Range<usize>, tensors: usize) -> [Range<usize>; 3] {
+    [0..cross.start, cross.clone(), cross.end..tensors]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gradient_is_clipped_with_one_side() {
+        for tensors in [9, 10] {
+            let places: Vec<usize> = sides(&(4..9), tensors).into_iter().flatten().collect();
+            assert_eq!(places, (0..tensors).collect::<Vec<_>>());
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! Directory lock: an exclusive lock on `DIR/LOCK`, released by the system when the process ends.
 
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use fs_err::File;
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -38,11 +40,12 @@ impl DirLock {
     pub fn acquire(dir: &Path, patience: Duration) -> Result<Self, LockError> {
         let path = dir.join(Self::FILE);
         let mut options = fs_err::OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(&path)?.into_file();
+        let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = opened.map_err(|error| refused(dir, error))?;
         let deadline = Instant::now() + patience;
         let mut holder = None;
         loop {
-            match file.try_lock() {
+            match file.file().try_lock() {
                 Ok(()) => {
                     file.set_len(0)?;
                     file.rewind()?;
@@ -63,6 +66,16 @@ impl DirLock {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// The error of a directory that cannot be written, which says so: the lock's file is only where that shows first.
+fn refused(dir: &Path, error: io::Error) -> LockError {
+    let advice = match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => "its file system is read-only. Change it where it can be written",
+        io::ErrorKind::PermissionDenied => "this user may not write to it. Use the one who does",
+        _ => return error.into(),
+    };
+    io::Error::new(error.kind(), format!("`{}` cannot be changed: {advice} ({error})", dir.display())).into()
 }
 
 /// The process that a lock's file names.
@@ -95,6 +108,14 @@ mod tests {
             drop(first);
             second.join().unwrap().unwrap();
         });
+        // What fails once the lock is taken, as on a full disk, names the file as well.
+        let full = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/full", full.path().join(DirLock::FILE)).unwrap();
+        let failed = DirLock::acquire(full.path(), Duration::ZERO).unwrap_err().to_string();
+        assert!(failed.contains(full.path().to_str().unwrap()), "{failed}");
+        // A directory that cannot be written is told as one: the lock's file is not what the caller asked for.
+        let read_only = refused(dir.path(), io::ErrorKind::ReadOnlyFilesystem.into()).to_string();
+        assert!(read_only.contains("cannot be changed: its file system is read-only"), "{read_only}");
         let absent = DirLock::acquire(&dir.path().join("absent"), Duration::ZERO).unwrap_err();
         assert!(matches!(&absent, LockError::Io(error) if error.kind() == io::ErrorKind::NotFound), "{absent}");
     }

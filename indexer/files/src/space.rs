@@ -99,6 +99,11 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Whether an error says that the disk, or the user's quota of it, is full.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

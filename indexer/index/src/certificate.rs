@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Reachability and recall of one shard, measured when it was built and stored in its file.
+/// Reachability and recall of one shard, measured when it was built and stored in its file; or measured again without its deleted
+/// documents, and stored with these.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Certificate {
-    /// Vectors in the shard.
+    /// Vectors among which recall was measured: those of the shard, without the documents that were deleted then.
     pub vectors: u64,
     /// Nodes that the builder left unreachable from the entry point on layer 0.
     pub unreachable_before_repair: u64,
@@ -31,6 +32,15 @@ pub struct Certificate {
     /// shards of earlier releases, which have measured nothing through filters.
     #[serde(default)]
     pub filtered: Option<Vec<FilteredRecall>>,
+    /// The most by which recall can be lower than it was measured, because of documents that were deleted since: the share of them among
+    /// the documents nearest to the questions, see [`crate::ground_truth::NearestNodes`]. 0 where nothing was.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_since: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// Candidates that searches expand at one beam width.
@@ -112,7 +122,14 @@ impl Certificate {
             [point.recall_at_10, at_100, point.distance_computations, point.scored]
         });
         let shares = filtered().map(|filtered| filtered.share);
-        points.chain(self.profile.iter().map(|point| point.score)).chain(shares).all(f64::is_finite)
+        let scores = self.profile.iter().map(|point| point.score);
+        points.chain(scores).chain(shares).chain([self.lost_since]).all(f64::is_finite)
+    }
+
+    /// Recall@10 at a beam width for which it was measured, at least: without what may have been lost since.
+    pub fn least_recall(&self, ef: usize) -> Option<f64> {
+        let point = self.recall.iter().find(|point| point.ef == ef)?;
+        Some((point.recall_at_10 - self.lost_since).max(0.0))
     }
 
     /// Mean score at a rank, by linear interpolation over the logarithm of the rank; none beyond what was measured.

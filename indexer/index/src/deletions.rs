@@ -1,7 +1,8 @@
 //! The deleted documents of a shard: a file of their own, written once, so that the shard itself never changes.
 //!
 //! `deletions/GGGGGG-<shard id>.dyad` holds all deletions of the shard up to generation G, what BM25 must subtract from the
-//! shard's statistics, and the certificate as measured without the deleted documents. All integers are little-endian:
+//! shard's statistics, and a certificate: as measured without the deleted documents, or before the last few of them, whose share and
+//! effect it bounds (`vectors`, `lost_since`). All integers are little-endian:
 //!
 //! ```text
 //! 0    magic            8 bytes  "DYADDELS"
@@ -42,7 +43,7 @@ pub struct Deletions {
     pub live: NodeSet,
     /// The terms of the deleted ones.
     pub terms: DeletedTerms,
-    /// Recall and margins among the documents that are left.
+    /// Recall and margins among the documents that were left when they were measured last: more than now where few were deleted since.
     pub certificate: Certificate,
 }
 
@@ -88,13 +89,35 @@ impl DeletedTerms {
 
     /// Of terms and their numbers of documents.
     pub fn new(terms: &BTreeMap<Vec<u8>, u32>, tokens: u64) -> Self {
-        let mut new = Self { tokens, ..Self::default() };
+        Self::default().and(terms, tokens)
+    }
+
+    /// These, and others: one pass over both, since many terms are there before and few come with a document.
+    #[must_use]
+    pub fn and(&self, terms: &BTreeMap<Vec<u8>, u32>, tokens: u64) -> Self {
+        let mut all = Self {
+            tokens: self.tokens + tokens,
+            documents: Vec::with_capacity(self.documents.len() + terms.len()),
+            ends: Vec::with_capacity(self.ends.len() + terms.len()),
+            text: Vec::with_capacity(self.text.len() + terms.keys().map(Vec::len).sum::<usize>()),
+        };
+        let mut known = self.iter().peekable();
         for (term, documents) in terms {
-            new.text.extend_from_slice(term);
-            new.ends.push(new.text.len() as u32);
-            new.documents.push(*documents);
+            while let Some((before, documents)) = known.next_if(|(before, _)| *before < term.as_slice()) {
+                all.push(before, documents);
+            }
+            let same = known.next_if(|(before, _)| *before == term.as_slice());
+            all.push(term, documents.saturating_add(same.map_or(0, |(_, documents)| documents)));
         }
-        new
+        known.for_each(|(term, documents)| all.push(term, documents));
+        all
+    }
+
+    /// Adds a term that follows all others.
+    fn push(&mut self, term: &[u8], documents: u32) {
+        self.text.extend_from_slice(term);
+        self.ends.push(self.text.len() as u32);
+        self.documents.push(documents);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use dyad_files::space::is_full;
+
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -113,13 +115,14 @@ impl Error {
     /// The operating system's error, where there is one.
     pub fn os_error(&self) -> Option<&io::Error> {
         use tantivy::TantivyError;
-        use tantivy::directory::error::{OpenDirectoryError, OpenReadError};
+        use tantivy::directory::error::{OpenDirectoryError, OpenReadError, OpenWriteError};
         match self {
             Self::Io(error) => Some(error),
             Self::Text {
                 reason:
                     TantivyError::IoError(error)
                     | TantivyError::OpenReadError(OpenReadError::IoError { io_error: error, .. })
+                    | TantivyError::OpenWriteError(OpenWriteError::IoError { io_error: error, .. })
                     | TantivyError::OpenDirectoryError(OpenDirectoryError::IoError { io_error: error, .. }),
                 ..
             } => Some(error),
@@ -127,18 +130,39 @@ impl Error {
         }
     }
 
+    /// Whether the disk, or the user's quota of it, is full.
+    pub fn is_full(&self) -> bool {
+        use rustix::io::Errno;
+        let full = [Errno::NOSPC, Errno::DQUOT].map(Errno::raw_os_error);
+        self.os_error().is_some_and(is_full) || self.os_number().is_some_and(|number| full.contains(&number))
+    }
+
     /// Whether the process or the system is out of file handles or memory: nothing is wrong with the index.
     pub fn is_shortage(&self) -> bool {
         use rustix::io::Errno;
         let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error);
-        self.os_error().and_then(number).is_some_and(|number| shortages.contains(&number))
+        self.os_number().is_some_and(|number| shortages.contains(&number))
+    }
+
+    /// The operating system's error number, which tantivy's internal errors have in their texts only.
+    fn os_number(&self) -> Option<i32> {
+        match (self.os_error(), self) {
+            (Some(error), _) => number(error),
+            (None, Self::Text { reason, .. }) => told_number(&reason.to_string()),
+            (None, _) => None,
+        }
     }
 }
 
 /// The operating system's error number. `fs_err` keeps it in its text only.
 fn number(error: &io::Error) -> Option<i32> {
-    let told = || error.to_string().rsplit_once("(os error ")?.1.trim_end_matches(')').parse().ok();
-    error.raw_os_error().or_else(told)
+    error.raw_os_error().or_else(|| told_number(&error.to_string()))
+}
+
+/// The number at the end of a text such as `No space left on device (os error 28)`.
+fn told_number(text: &str) -> Option<i32> {
+    let (_, number) = text.rsplit_once("(os error ")?;
+    number.split_once(')')?.0.parse().ok()
 }
 
 #[cfg(test)]
@@ -157,5 +181,25 @@ mod tests {
         assert_eq!(number(&absent), Some(rustix::io::Errno::NOENT.raw_os_error()), "{absent}");
         assert!(!Error::from(absent).is_shortage());
         assert!(!Error::NoIndex { path: PathBuf::new() }.is_shortage());
+    }
+
+    #[test]
+    fn a_full_disk_is_known_through_everything_that_wraps_it() {
+        use tantivy::TantivyError;
+        use tantivy::directory::error::OpenWriteError;
+        let raw = || io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error());
+        let named = || io::Error::new(raw().kind(), format!("failed to write to file `x`: {}", raw()));
+        let text = |reason: TantivyError| Error::Text { path: PathBuf::new(), reason };
+        let wrapped = OpenWriteError::IoError { io_error: named().into(), filepath: PathBuf::from("x") };
+        let errors = [
+            raw().into(),
+            named().into(),
+            text(raw().into()),
+            text(wrapped.into()),
+            text(TantivyError::InternalError(raw().to_string())),
+        ];
+        assert!(errors.iter().all(|error| error.is_full() && !error.is_shortage()), "{errors:?}");
+        assert!(!text(TantivyError::InternalError("a bug (os error of none)".into())).is_full());
+        assert!(!Error::from(io::Error::other("input/output error")).is_full());
     }
 }

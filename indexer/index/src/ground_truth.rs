@@ -23,6 +23,8 @@ use std::path::Path;
 use zerocopy::IntoBytes as _;
 
 use crate::error::{Error, Result};
+use crate::search::NodeSet;
+use crate::storage::Mapped;
 
 /// Name of the file inside a shard's directory.
 pub const GROUND_TRUTH_FILE: &str = "ground-truth.dyad";
@@ -30,6 +32,9 @@ pub const GROUND_TRUTH_FILE: &str = "ground-truth.dyad";
 const MAGIC: [u8; 8] = *b"DYADTRUE";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 64;
+/// Hits for which it is known what deletions can cost: those for which certificates have recall.
+const LOST_AT: [usize; 2] = [10, LOST_DEPTH];
+const LOST_DEPTH: usize = 100;
 
 /// The questions of a certificate.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,33 +107,11 @@ impl GroundTruth {
     /// Opens the file of a shard of `nodes` nodes and vectors of `dim` values.
     pub fn open(path: &Path, dim: usize, nodes: usize) -> Result<Self> {
         let bytes = fs_err::read(path)?;
-        let version = bytes.strip_prefix(&MAGIC).and_then(|rest| rest.first_chunk().copied()).map(u32::from_le_bytes);
-        if let Some(got) = version.filter(|version| *version > VERSION) {
-            return Err(Error::Newer { path: path.to_owned(), got, supported: VERSION });
-        }
-        Self::parse(&bytes, dim, nodes).ok_or_else(|| Error::Format {
-            path: path.to_owned(),
-            part: "content".to_owned(),
-            expected: format!("questions and nearest nodes of a shard of {nodes} documents"),
-            got: "something else".to_owned(),
-            hint: "`dyad-indexer verify` says which file is damaged. Write an intact copy under another name and `mv` it there",
-        })
+        Self::parse(&bytes, dim, nodes).ok_or_else(|| refused(path, &bytes, nodes))
     }
 
     fn parse(bytes: &[u8], dim: usize, nodes: usize) -> Option<Self> {
-        let (header, rest) = bytes.split_at_checked(HEADER_LEN)?;
-        let header = header.strip_prefix(&MAGIC)?;
-        let number = |at: usize| Some(u32::from_le_bytes(*header.get(at..)?.first_chunk()?));
-        let long = |at: usize| usize::try_from(u64::from_le_bytes(*header.get(at..)?.first_chunk()?)).ok();
-        let (version, own_dim) = (number(0)?, number(4)? as usize);
-        let (questions, depth, own_nodes) = (long(8)?, long(16)?, long(24)?);
-        if version != VERSION || own_nodes != nodes || (own_dim != 0 && own_dim != dim) {
-            return None;
-        }
-        let (asked, neighbours) = rest.split_at_checked(questions.checked_mul(own_dim.max(1))?.checked_mul(4)?)?;
-        if neighbours.len() != questions.checked_mul(depth)?.checked_mul(4)? {
-            return None;
-        }
+        let Parts { own_dim, asked, neighbours, .. } = Parts::split(bytes, dim, nodes)?;
         let numbers =
             |part: &[u8]| -> Vec<u32> { part.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)).collect() };
         let inside = |all: &[u32]| all.iter().all(|node| (*node as usize) < nodes);
@@ -143,6 +126,100 @@ impl GroundTruth {
         };
         let neighbours = Some(numbers(neighbours)).filter(|nodes| inside(nodes))?;
         Some(Self { questions, neighbours, nodes })
+    }
+}
+
+/// Why these bytes are not the file of a shard of `nodes` nodes.
+fn refused(path: &Path, bytes: &[u8], nodes: usize) -> Error {
+    let version = bytes.strip_prefix(&MAGIC).and_then(|rest| rest.first_chunk().copied()).map(u32::from_le_bytes);
+    if let Some(got) = version.filter(|version| *version > VERSION) {
+        return Error::Newer { path: path.to_owned(), got, supported: VERSION };
+    }
+    Error::Format {
+        path: path.to_owned(),
+        part: "content".to_owned(),
+        expected: format!("questions and nearest nodes of a shard of {nodes} documents"),
+        got: "something else".to_owned(),
+        hint: "`dyad-indexer verify` says which file is damaged. Write an intact copy under another name and `mv` it there",
+    }
+}
+
+/// What a file consists of.
+struct Parts<'a> {
+    /// Values of a question, 0 where the questions are documents of the shard.
+    own_dim: usize,
+    questions: usize,
+    depth: usize,
+    /// The bytes of the questions.
+    asked: &'a [u8],
+    /// The bytes of their nearest nodes.
+    neighbours: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// None where the bytes are no such file, or of a shard with another number of nodes.
+    fn split(bytes: &'a [u8], dim: usize, nodes: usize) -> Option<Self> {
+        let (header, rest) = bytes.split_at_checked(HEADER_LEN)?;
+        let header = header.strip_prefix(&MAGIC)?;
+        let number = |at: usize| Some(u32::from_le_bytes(*header.get(at..)?.first_chunk()?));
+        let long = |at: usize| usize::try_from(u64::from_le_bytes(*header.get(at..)?.first_chunk()?)).ok();
+        let (version, own_dim) = (number(0)?, number(4)? as usize);
+        let (questions, depth, own_nodes) = (long(8)?, long(16)?, long(24)?);
+        if version != VERSION || own_nodes != nodes || (own_dim != 0 && own_dim != dim) {
+            return None;
+        }
+        let (asked, neighbours) = rest.split_at_checked(questions.checked_mul(own_dim.max(1))?.checked_mul(4)?)?;
+        if neighbours.len() != questions.checked_mul(depth)?.checked_mul(4)? {
+            return None;
+        }
+        Some(Self { own_dim, questions, depth, asked, neighbours })
+    }
+}
+
+/// The nearest nodes of a shard's questions, read where they are in its file: what a deletion looks at is a small part of it.
+#[derive(Debug)]
+pub struct NearestNodes {
+    map: Mapped,
+    dim: usize,
+    nodes: usize,
+}
+
+impl NearestNodes {
+    /// Opens the file of a shard of `nodes` nodes and vectors of `dim` values.
+    pub fn open(path: &Path, dim: usize, nodes: usize) -> Result<Self> {
+        let map = Mapped::open(path)?;
+        match Parts::split(&map, dim, nodes) {
+            Some(_) => Ok(Self { map, dim, nodes }),
+            None => Err(refused(path, &map, nodes)),
+        }
+    }
+
+    /// The most by which recall@10 or recall@100 can fall, whichever falls further, when the live nodes `before` become `after`: the mean
+    /// share of a question's nearest live nodes that are no longer there. A search goes on at least as far once some of what it finds is
+    /// deleted, so that it finds all that is left of what it found; at worst it finds nothing of what takes the place of the others.
+    /// Where too few nearest nodes of a question are known, all that were deleted count as near to it.
+    pub fn most_lost(&self, before: impl Fn(u32) -> bool, after: &NodeSet, deleted: usize) -> f64 {
+        let Some(Parts { own_dim, questions, depth, neighbours, .. }) = Parts::split(&self.map, self.dim, self.nodes)
+        else {
+            return 1.0;
+        };
+        // A document is not among its own hits.
+        let is_whole = depth + usize::from(own_dim == 0) >= self.nodes;
+        let mut lost = LOST_AT.map(|_| 0.0);
+        for question in 0..questions {
+            let list = neighbours.get(question * depth * 4..(question + 1) * depth * 4).unwrap_or_default();
+            let list = list.as_chunks().0.iter().map(|node| u32::from_le_bytes(*node));
+            let mut gone = Vec::with_capacity(LOST_DEPTH);
+            gone.extend(list.filter(|node| before(*node)).map(|node| !after.contains(node)).take(LOST_DEPTH));
+            for (lost, k) in lost.iter_mut().zip(LOST_AT) {
+                let known = gone.get(..k).unwrap_or(&gone);
+                let near = known.iter().filter(|gone| **gone).count();
+                let missing = if is_whole { 0 } else { k - known.len() };
+                let wanted = (known.len() + missing).max(1);
+                *lost += (near + missing.min(deleted.saturating_sub(near))) as f64 / wanted as f64;
+            }
+        }
+        lost.into_iter().fold(0.0, f64::max) / questions.max(1) as f64
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `bulk.rs` | `dyad-indexer bulk` |
 //! | `model.rs` | an encoder service of a command's own |
 //! | `rollback.rs` | `dyad-indexer rollback` |
+//! | `hints.rs` | test: texts name options that commands have |
 //! | `bar.rs` | progress on a terminal, or as log lines |
 //!
 //! Exit codes: 0 success, 1 failure or a damaged index, 2 usage, 130 interrupted.
@@ -26,6 +27,8 @@ mod change;
 mod documents;
 mod export;
 mod graph;
+#[cfg(test)]
+mod hints;
 mod inspect;
 mod model;
 mod reembed;

@@ -99,6 +99,7 @@ pub fn certify(
         expansions: Vec::new(),
         recall: Vec::new(),
         filtered: None,
+        lost_since: 0.0,
     };
     let links = arranged.layout.view();
     let served = ServedRows { rows: given, row_type: rows.served_as };

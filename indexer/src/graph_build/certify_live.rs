@@ -51,19 +51,29 @@ pub fn certify_live(shard: &DenseShard, live: &NodeSet, control: JobControl<'_>)
         expansions: Vec::new(),
         recall: Vec::new(),
         filtered: None,
+        lost_since: 0.0,
     };
     let mut widths: Vec<usize> = EF_SWEEP.into_iter().chain(before.recall.iter().map(|point| point.ef)).collect();
     widths.sort_unstable();
     widths.dedup();
-    let mut measured = Vec::new();
+    let (mut unbounded, mut points): (Vec<Unbounded>, Vec<ExpansionPoint>) = (Vec::new(), Vec::new());
     for &ef in &widths {
         control.check()?;
-        measured.push(measure_expansions(shard, live, &asked, ef, &certificate));
+        // From the width on at which all live nodes are scanned, wider beams change nothing.
+        if !unbounded.last().is_some_and(|last| last.scans) {
+            unbounded.push(search_unbounded(shard, live, &asked, ef, &certificate));
+        }
+        points.extend(unbounded.last().map(|last| last.expansions(ef)));
     }
-    certificate.expansions = measured;
+    certificate.expansions = points;
     for ef in widths {
         control.check()?;
-        let point = measure(shard, live, &asked, &lists, ef, &certificate);
+        let Some(found) = unbounded.iter().rfind(|found| found.ef <= ef) else { continue };
+        let is_same = |last: &&RecallPoint| last.ef >= found.ef && is_wide(last.ef, &lists) == is_wide(ef, &lists);
+        let point = match certificate.recall.last().filter(is_same) {
+            Some(last) => RecallPoint { ef, ..last.clone() },
+            None => measure(shard, live, (&asked, &lists), found, ef, &certificate),
+        };
         certificate.recall.push(point);
     }
     certificate.filtered = Some(filtered(shard, live, &asked, &lists, &certificate, control)?);
@@ -155,35 +165,58 @@ fn lists(
     Ok(lists)
 }
 
-/// Expansions at one beam width, of searches that their margin alone ends.
-fn measure_expansions(
+/// What is found at one beam width by searches that their margin alone ends.
+struct Unbounded {
+    ef: usize,
+    /// By question.
+    found: Vec<Hits<Scored>>,
+    /// All of them compared all live nodes.
+    scans: bool,
+}
+
+impl Unbounded {
+    fn expansions(&self, ef: usize) -> ExpansionPoint {
+        expansions(ef, self.found.iter().map(|found| found.cost.expanded).collect())
+    }
+}
+
+fn search_unbounded(
     shard: &DenseShard,
     live: &NodeSet,
     asked: &[Query],
     ef: usize,
     certificate: &Certificate,
-) -> ExpansionPoint {
+) -> Unbounded {
     let margin = certificate.margin(10, ef.max(10));
     let one = |asked: &Query| {
         let own = asked.node.is_some_and(|node| live.contains(node));
         let live = Some(Live { nodes: live, certificate });
         let params = SearchParams { margin, live, ..SearchParams::new(10 + usize::from(own), ef) };
-        shard.search(&asked.row, &params).cost.expanded
+        shard.search(&asked.row, &params)
     };
-    expansions(ef, asked.par_iter().map(one).collect())
+    let found: Vec<Hits<Scored>> = asked.par_iter().map(one).collect();
+    let scans = found.iter().all(|found| found.cost.scans > 0 && found.cost.expanded == 0);
+    Unbounded { ef, found, scans }
 }
 
-/// Measures one beam width, searched as it is served.
+/// Whether recall@100 is measured at a beam width.
+fn is_wide(ef: usize, lists: &[Vec<Scored>]) -> bool {
+    ef > 100 && lists.iter().all(|list| list.len() >= 100)
+}
+
+/// Measures one beam width, searched as it is served: what is found without a bound on expansions is searched again where it has
+/// needed as many as the bound, or more.
 fn measure(
     shard: &DenseShard,
     live: &NodeSet,
-    asked: &[Query],
-    lists: &[Vec<Scored>],
+    (asked, lists): (&[Query], &[Vec<Scored>]),
+    unbounded: &Unbounded,
     ef: usize,
     certificate: &Certificate,
 ) -> RecallPoint {
-    let wide = ef > 100 && lists.iter().all(|list| list.len() >= 100);
-    let one = |(asked, list): (&Query, &Vec<Scored>)| {
+    let wide = is_wide(ef, lists);
+    let bound = certificate.expansion_bound(10, ef.max(10));
+    let one = |((asked, list), unbounded): ((&Query, &Vec<Scored>), &Hits<Scored>)| {
         let search = |k: usize| {
             let margin = certificate.margin(k, ef.max(k));
             let expansion_bound = certificate.expansion_bound(k, ef.max(k));
@@ -193,13 +226,16 @@ fn measure(
             let params = SearchParams::new(k + usize::from(own), ef);
             shard.search(&asked.row, &SearchParams { margin, expansion_bound, live, ..params })
         };
-        let found = search(10);
+        // A scan expands nothing.
+        let expanded = unbounded.cost.expanded;
+        let is_cut = expanded > 0 && bound.is_some_and(|bound| expanded >= bound as u64);
+        let found = if is_cut { search(10) } else { unbounded.clone() };
         let cost = found.cost;
         let at_10 = share(&others(found.hits, asked.node, 10), list, 10);
         let at_100 = if wide { share(&others(search(100).hits, asked.node, 100), list, 100) } else { 0.0 };
         (at_10, at_100, cost.total(), cost.scored)
     };
-    let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
+    let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).zip(&unbounded.found).map(one).collect();
     mean(ef, wide, &measured)
 }
 

@@ -2,7 +2,7 @@
 
 use dyad_index::Metric;
 
-use crate::error::Error;
+use crate::row_error::RowError;
 
 /// Rows whose length differs from 1 by no more are left as they are: f32 arithmetic does no better.
 const EXACT: f32 = 1e-5;
@@ -29,27 +29,27 @@ impl RowCheck {
     }
 
     /// Refuses a row that cannot be compared, naming its key; for [`Metric::Cosine`] normalises one that is nearly of unit length.
-    pub fn check(&mut self, key: &str, row: &mut [f32]) -> Result<(), Error> {
+    pub fn check(&mut self, key: &str, row: &mut [f32]) -> Result<(), RowError> {
         let number = self.rows;
         self.rows += 1;
         let key = || key.to_owned();
         if row.len() != self.dim {
-            return Err(Error::Dimension { key: key(), row: number, expected: self.dim, got: row.len() });
+            return Err(RowError::Dimension { key: key(), row: number, expected: self.dim, got: row.len() });
         }
         if let Some(position) = row.iter().position(|value| !value.is_finite()) {
-            return Err(Error::NonFinite { key: key(), row: number, position });
+            return Err(RowError::NonFinite { key: key(), row: number, position });
         }
         // In f64, so that the squares of large values cannot overflow.
         let length = row.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt() as f32;
         if self.metric != Metric::Cosine {
-            return if length < LONGEST { Ok(()) } else { Err(Error::TooLong { key: key(), row: number, length }) };
+            return if length < LONGEST { Ok(()) } else { Err(RowError::TooLong { key: key(), row: number, length }) };
         }
         if length < f32::MIN_POSITIVE {
-            return Err(Error::ZeroVector { key: key(), row: number });
+            return Err(RowError::ZeroVector { key: key(), row: number });
         }
         let deviation = (length - 1.0).abs();
         if deviation > TOLERANCE {
-            return Err(Error::NotUnit { key: key(), row: number, length });
+            return Err(RowError::NotUnit { key: key(), row: number, length });
         }
         if deviation > EXACT {
             for value in row.iter_mut() {

@@ -1,20 +1,18 @@
 //! Streams of requests in, one change out.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dyad_corpus::Document;
 use dyad_proto::access::Caller;
-use dyad_proto::limits::MAX_CHANGE_BYTES;
-use dyad_proto::pushback::RETRY_PUSHBACK;
 use dyad_proto::v1::index_server::Index;
 use dyad_proto::{v1, validate};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::received::{CallLimits, CallMemory, later};
+use super::sent::{bytes_of, metadata};
 use super::status::status;
-use super::worker::{Changes, Wanted};
+use super::worker::{Changes, Wanted, WantedChange};
 use crate::change::Outcome;
 
 /// The service.
@@ -25,13 +23,22 @@ pub struct IndexService {
     name: Arc<str>,
     /// Set before a drain begins, which ends streams that their clients have not ended.
     stopping: Arc<AtomicBool>,
+    /// Of all calls together.
+    memory: CallMemory,
 }
 
 impl IndexService {
-    /// A service that makes these changes of the index in a directory. `stopping` is set before the server ends the streams of its clients: what has arrived by
+    /// A service that makes these changes of the index that API keys know by a name. `stopping` is set before the server ends the streams of its clients: what has arrived by
     /// then may be a part of a change.
-    pub fn new(changes: Changes, index: &Path, stopping: Arc<AtomicBool>) -> Self {
-        Self { changes, name: validate::folder_name(index).into(), stopping }
+    pub fn new(changes: Changes, name: &str, stopping: Arc<AtomicBool>) -> Self {
+        let memory = CallMemory::new(CallLimits::default());
+        Self { changes, name: name.into(), stopping, memory }
+    }
+
+    /// The same service with other limits of its calls.
+    #[must_use]
+    pub fn with_limits(self, limits: CallLimits) -> Self {
+        Self { memory: CallMemory::new(limits), ..self }
     }
 
     /// Makes a change, and records it.
@@ -72,8 +79,7 @@ impl IndexService {
             return Err(Status::unavailable(message));
         }
         let made = self.changes.make(wanted).await;
-        let made =
-            made.ok_or_else(|| Status::resource_exhausted("too many changes wait for their turn. Try again later"))?;
+        let made = made.ok_or_else(|| later("too many changes wait for their turn. Try again later".to_owned()))?;
         let Outcome { manifest, change, documents_after, .. } = made.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ChangeResponse {
             generation: manifest.map_or(0, |manifest| manifest.generation),
@@ -88,40 +94,6 @@ impl IndexService {
     }
 }
 
-/// Counts the bytes of one call.
-#[derive(Default)]
-struct Taken(usize);
-
-impl Taken {
-    fn add(&mut self, bytes: usize) -> Result<(), Status> {
-        self.0 += bytes;
-        if self.0 <= MAX_CHANGE_BYTES {
-            return Ok(());
-        }
-        let limit = MAX_CHANGE_BYTES >> 20;
-        let message =
-            format!("expected at most {limit} MiB in one call. Send fewer, or use `dyad-indexer upsert` or `delete`");
-        let mut status = Status::resource_exhausted(message);
-        // The same call never fits.
-        status.metadata_mut().insert(RETRY_PUSHBACK, (-1).into());
-        Err(status)
-    }
-}
-
-fn document(number: u64, document: v1::Document) -> Result<Document, Status> {
-    let v1::Document { key, title, text, metadata_json } = document;
-    let metadata = if metadata_json.is_empty() {
-        None
-    } else {
-        let parsed: Result<Map<String, Value>, _> = serde_json::from_str(&metadata_json);
-        let refused = |error| {
-            Status::invalid_argument(format!("document {number}: `metadata_json`: expected one JSON object: {error}"))
-        };
-        Some(parsed.map_err(refused)?).filter(|metadata| !metadata.is_empty())
-    };
-    Ok(Document { key, title, text, metadata })
-}
-
 #[tonic::async_trait]
 impl Index for IndexService {
     async fn upsert(
@@ -130,16 +102,21 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let (mut documents, mut taken) = (Vec::new(), Taken::default());
-            while let Some(request) = requests.message().await? {
+            let (mut documents, mut received) = (Vec::new(), self.memory.begin());
+            while let Some(request) = received.next(requests.message()).await? {
                 caller.check_still()?;
                 validate::upsert_request(&request)?;
-                for one in request.documents {
-                    taken.add(one.key.len() + one.title.len() + one.text.len() + one.metadata_json.len())?;
-                    documents.push(document(documents.len() as u64, one)?);
+                for document in request.documents {
+                    received.hold(bytes_of(&document))?;
+                    // Parsed again when the change is made: what waits is kept as it came.
+                    metadata(&document).map_err(|problem| {
+                        let number = documents.len();
+                        Status::invalid_argument(format!("document {number}: `metadata_json`: {problem}"))
+                    })?;
+                    documents.push(document);
                 }
             }
-            Ok(Wanted::Upsert(documents))
+            Ok(Wanted { change: WantedChange::Upsert(documents), held: received.into_held() })
         };
         self.make_for(&caller, "Index.Upsert", wanted.await).await
     }
@@ -150,16 +127,16 @@ impl Index for IndexService {
     ) -> Result<Response<v1::ChangeResponse>, Status> {
         let (caller, mut requests) = (self.caller(&request)?, request.into_inner());
         let wanted = async {
-            let (mut keys, mut taken) = (Vec::new(), Taken::default());
-            while let Some(request) = requests.message().await? {
+            let (mut keys, mut received) = (Vec::new(), self.memory.begin());
+            while let Some(request) = received.next(requests.message()).await? {
                 caller.check_still()?;
                 validate::delete_request(&request)?;
                 for key in request.keys {
-                    taken.add(key.len())?;
+                    received.hold(key.len())?;
                     keys.push(key);
                 }
             }
-            Ok(Wanted::Delete(keys))
+            Ok(Wanted { change: WantedChange::Delete(keys), held: received.into_held() })
         };
         self.make_for(&caller, "Index.Delete", wanted.await).await
     }

@@ -3,22 +3,33 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_corpus::{Document, Located};
 use dyad_files::space::free_space;
 use dyad_index::Snapshot;
+use dyad_index::manifest::Manifest;
+use dyad_proto::service::HeldBytes;
+use dyad_proto::v1;
 use tokio::sync::oneshot;
 
-use crate::change::{Operation, Outcome, Passages, UpsertConfig, delete, upsert};
+use super::sent::SentDocuments;
+use crate::change::{
+    DeleteConfig, Operation, Outcome, Passages, UpsertConfig, delete_documents, mergeable, upsert_after,
+};
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
 use crate::publish::check_model;
-use crate::source::{Given, RemoteConfig, RemoteSource, VectorSource as _};
+use crate::source::{RemoteConfig, RemoteSource, VectorSource as _};
 
 /// Changes that may wait for their turn.
 const WAITING: usize = 16;
+
+/// Shards to merge from which it is worth a warning.
+const MANY_SHARDS: usize = 32;
+/// How long a generation is kept open for a change that may follow.
+const KEPT_OPEN: Duration = Duration::from_millis(250);
 
 /// The index, and who embeds what is added.
 #[derive(Debug, Clone)]
@@ -33,11 +44,18 @@ pub struct ChangesConfig {
     pub threads: usize,
 }
 
-/// A change that a client asks for.
+/// A change that a client asks for, and the memory that it holds until it is made.
 #[derive(Debug)]
-pub(super) enum Wanted {
-    /// Documents to add or replace.
-    Upsert(Vec<Document>),
+pub(super) struct Wanted {
+    pub(super) change: WantedChange,
+    pub(super) held: HeldBytes,
+}
+
+/// What is to be changed.
+#[derive(Debug)]
+pub(super) enum WantedChange {
+    /// Documents to add or replace, whose metadata are valid.
+    Upsert(Vec<v1::Document>),
     /// Keys of documents to delete.
     Delete(Vec<String>),
 }
@@ -90,18 +108,71 @@ impl Changes {
 }
 
 fn run(config: &ChangesConfig, jobs: &Receiver<Job>) {
-    while let Ok(Job { wanted, cancel, reply }) = jobs.recv() {
+    // Opening all shards would be most of the work of a small change. It is not kept for long: `gc` and `purge` leave an open generation.
+    let (mut known, mut debt) = (None, MergeDebt::default());
+    loop {
+        let job = match &known {
+            Some(_) => jobs.recv_timeout(KEPT_OPEN),
+            None => jobs.recv().map_err(RecvTimeoutError::from),
+        };
+        let Job { wanted: Wanted { change, held }, cancel, reply } = match job {
+            Ok(job) => job,
+            Err(RecvTimeoutError::Timeout) => {
+                known = None;
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let control = JobControl { progress: &Silent, cancel: &cancel };
-        let made = if cancel.is_cancelled() { Err(Error::Cancelled) } else { caught(|| make(config, wanted, control)) };
+        let make = || make(config, known.as_ref(), change, control);
+        let made = if cancel.is_cancelled() { Err(Error::Cancelled) } else { caught(make) };
+        drop(held);
         match &made {
             Ok(Outcome { manifest: Some(manifest), change, .. }) => {
                 tracing::info!(generation = manifest.generation, ?change, "published");
+                debt.tell(manifest);
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "a change was not made"),
         }
         // The client may have gone.
         let _ = reply.send(made);
+        // The next change begins with this generation; one that cannot be opened is told by the next change.
+        known = Snapshot::open_after(&config.index, known.as_ref()).ok();
+    }
+}
+
+/// Warns of shards that should be merged: each makes every search and every change longer.
+#[derive(Default)]
+struct MergeDebt {
+    /// Shards of which it was warned last.
+    told: usize,
+}
+
+impl MergeDebt {
+    /// Whether this many shards are worth a warning: many, and twice as many as in the last one.
+    fn is_news(&mut self, shards: usize) -> bool {
+        // Less was merged meanwhile: the next warning comes as early as the first one.
+        if shards < self.told / 2 {
+            self.told = 0;
+        }
+        let is_news = shards >= MANY_SHARDS.max(2 * self.told);
+        if is_news {
+            self.told = shards;
+        }
+        is_news
+    }
+
+    fn tell(&mut self, manifest: &Manifest) {
+        let shards: usize = mergeable(&manifest.shards, u64::MAX, false).iter().map(Vec::len).sum();
+        if self.is_news(shards) {
+            let generation = manifest.generation;
+            tracing::warn!(
+                generation,
+                shards,
+                "many small shards make searches and changes longer: run `dyad-indexer merge`, then `dyad-indexer gc`"
+            );
+        }
     }
 }
 
@@ -114,10 +185,18 @@ fn caught<T>(change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     })
 }
 
-fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Result<Outcome, Error> {
-    match wanted {
-        Wanted::Delete(keys) => delete(&config.index, &keys, false, control),
-        Wanted::Upsert(documents) => {
+fn make(
+    config: &ChangesConfig,
+    known: Option<&Snapshot>,
+    change: WantedChange,
+    control: JobControl<'_>,
+) -> Result<Outcome, Error> {
+    match change {
+        WantedChange::Delete(keys) => {
+            let deleted = DeleteConfig { index: &config.index, known, passages: false, dry_run: false };
+            delete_documents(&deleted, &keys, control)
+        }
+        WantedChange::Upsert(documents) => {
             let mut source = RemoteSource::connect(&config.encoder, config.remote.clone(), control.cancel)?;
             let upserted = UpsertConfig {
                 passages: Passages::None,
@@ -128,12 +207,7 @@ fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Resu
                 dry_run: false,
                 free_space,
             };
-            upsert(
-                &upserted,
-                &mut Given((1..).zip(documents).map(|(line, value)| Located { value, line })),
-                &mut source,
-                control,
-            )
+            upsert_after(&upserted, known, &mut SentDocuments::new(documents), &mut source, control)
         }
     }
 }
@@ -141,6 +215,13 @@ fn make(config: &ChangesConfig, wanted: Wanted, control: JobControl<'_>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shards_to_merge_are_told_once_they_have_doubled() {
+        let mut debt = MergeDebt::default();
+        let told: Vec<usize> = (0..300).chain(20..40).filter(|shards| debt.is_news(*shards)).collect();
+        assert_eq!(told, [32, 64, 128, 256, 32]);
+    }
 
     #[test]
     fn a_change_that_panics_is_an_error() {

@@ -13,7 +13,7 @@ use dyad_corpus::embeddings::{
     EarlierRows, EmbeddingsWriter, Header, ModelRecord as EmbeddedBy, VectorType, text_digest,
 };
 use dyad_corpus::{Document, EmbeddingsProblem, Error as CorpusError, Located};
-use dyad_files::DirLock;
+use dyad_files::{DirLock, LockError};
 use dyad_index::ModelRecord;
 
 use super::{Documents, Embedded, VectorSource};
@@ -275,11 +275,40 @@ pub(crate) fn left_in(index: &Path) -> Result<Vec<(PathBuf, Vec<DirLock>)>, Erro
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        let folders = FOLDERS.iter().map(|(folder, _)| entry.path().join(folder)).filter(|folder| folder.is_dir());
-        let locks: Result<Vec<DirLock>, _> = folders.map(|folder| DirLock::acquire(&folder, Duration::ZERO)).collect();
+        // A job that begins may have made the directory, and not its folders yet: these are made here, so that the job finds them locked.
+        let lock = |(folder, _): &(&str, Option<bool>)| {
+            let folder = entry.path().join(folder);
+            fs_err::create_dir_all(&folder)?;
+            DirLock::acquire(&folder, Duration::ZERO)
+        };
+        let locks: Result<Vec<DirLock>, LockError> = FOLDERS.iter().map(lock).collect();
         if let Ok(locks) = locks {
             left.push((entry.path(), locks));
         }
     }
     Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use dyad_index::Metric;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_locked_also_where_its_folders_are_not_there_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join(".embedded-f00d");
+        fs_err::create_dir(&kept).unwrap();
+        let model =
+            ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 2, metric: Metric::Cosine, max_tokens: 8 };
+        let begin = || EmbeddingsWriter::open(&kept.join(FOLDERS[0].0), header_of(&model, 4));
+        let left = left_in(dir.path()).unwrap();
+        assert_eq!((left.len(), left[0].1.len()), (1, FOLDERS.len()));
+        let held = begin().unwrap_err();
+        assert!(matches!(held, CorpusError::Embeddings { problem: EmbeddingsProblem::Locked, .. }), "{held}");
+        drop(left);
+        let _job = begin().unwrap();
+        assert!(left_in(dir.path()).unwrap().is_empty(), "a job uses it");
+    }
 }

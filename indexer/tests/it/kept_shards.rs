@@ -141,7 +141,8 @@ fn only_the_same_shards_are_taken() {
         source
     };
     assert_eq!(by(&mut swapped(), "4/4"), (true, 3, 0));
-    let described = |document| Document { metadata: serde_json::json!({ "n": 1 }).as_object().cloned(), ..document };
+    let described =
+        |document| Document { metadata: crate::fixture::metadata(&serde_json::json!({ "n": 1 })), ..document };
     fixture.write_corpus(&documents(ALL).into_iter().map(described).collect::<Vec<_>>());
     assert_eq!(by(&mut swapped(), "4/4"), (true, 3, 0));
     assert_eq!(by(&mut HashSource::default(), "4/4"), (true, 3, 0));

@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 use dyad_index::Snapshot;
 use dyad_index::verify::verify_current;
-use dyad_proto::client::{ClientConfig, ClientError, IndexClient};
+use dyad_proto::access::{KeyFile, NewKey, Role};
+use dyad_proto::client::{ClientConfig, ClientError, Credentials, IndexClient};
 use dyad_proto::v1;
 use dyad_proto::v1::index_client::IndexClient as RawClient;
 use tokio::runtime::Runtime;
@@ -16,7 +17,7 @@ use crate::encoder::{Running, encoder_service};
 use crate::fixture::{Fixture, document};
 
 /// The program; asked to end when it is dropped.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     url: String,
     runtime: Runtime,
@@ -31,11 +32,15 @@ impl Drop for Serving {
     }
 }
 
-fn serve(fixture: &Fixture) -> Serving {
+pub(crate) fn serve(fixture: &Fixture) -> Serving {
+    serve_with(fixture.index().to_str().unwrap(), &[])
+}
+
+fn serve_with(index: &str, options: &[&str]) -> Serving {
     let encoder = encoder_service();
     let mut command: Command = dyad_indexer();
     command.args(["serve", "--listen", "127.0.0.1:0", "--threads", "1", "--lame-duck-s", "0", "--index"]);
-    command.arg(fixture.index()).args(["--encoder", &encoder.url]);
+    command.args([index, "--encoder", &encoder.url]).args(options);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -52,7 +57,11 @@ impl Serving {
         self.runtime.block_on(self.client().upsert(documents))
     }
 
-    fn delete(&self, keys: &[&str]) -> Result<v1::ChangeResponse, ClientError> {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn delete(&self, keys: &[&str]) -> Result<v1::ChangeResponse, ClientError> {
         let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
         self.runtime.block_on(self.client().delete(&keys))
     }
@@ -60,7 +69,7 @@ impl Serving {
 
 fn message(number: usize) -> v1::Document {
     let made = document(number);
-    let metadata_json = made.metadata.map(|metadata| serde_json::to_string(&metadata).unwrap()).unwrap_or_default();
+    let metadata_json = made.metadata.map(|metadata| metadata.as_json().to_owned()).unwrap_or_default();
     v1::Document { key: made.key, title: made.title, text: made.text, metadata_json }
 }
 
@@ -138,6 +147,20 @@ fn a_change_that_is_too_large_is_refused_and_not_sent_again() {
         })
         .collect();
     assert_eq!(serving.upsert(&documents).unwrap().read, 40);
+    // The limits of a file hold here too.
+    let of = |bytes: usize| format!(r#"{{ "x" : "{}" }}"#, "x".repeat(bytes - 8));
+    let upsert = |document: v1::Document| serving.upsert(&[document]).map_err(|error| error.to_string());
+    let limit = dyad_corpus::MAX_METADATA_BYTES;
+    assert!(upsert(v1::Document { metadata_json: of(limit), ..message(1) }).is_ok());
+    let refused = upsert(v1::Document { metadata_json: of(limit + 1), ..message(1) }).unwrap_err();
+    assert!(
+        refused.contains("`metadata_json`: expected at most 1048576 bytes as compact JSON, got 1048577"),
+        "{refused}"
+    );
+    for key in ["a\nb", "a\rb", "a\0b"] {
+        let refused = upsert(v1::Document { key: key.into(), ..message(1) }).unwrap_err();
+        assert!(refused.contains("`documents[0].key`: expected no line break"), "{refused}");
+    }
     let keys = vec!["k".repeat(1_000_000); 70];
     let error = serving.runtime.block_on(serving.client().delete(&keys)).unwrap_err();
     assert!(matches!(error, ClientError::TooLarge { bytes: 70_000_000, .. }), "{error}");
@@ -149,6 +172,67 @@ fn a_change_that_is_too_large_is_refused_and_not_sent_again() {
     });
     assert!(status.message().contains("expected at most 64 MiB in one call"), "{status}");
     assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "-1");
+}
+
+/// About 500 KB.
+fn large_message(number: usize) -> v1::Document {
+    v1::Document { metadata_json: format!(r#"{{"x":"{}"}}"#, "x".repeat(500_000)), ..message(number) }
+}
+
+#[test]
+fn open_calls_hold_no_more_than_their_memory_and_leave_it_to_others() {
+    let fixture = Fixture::new(10);
+    fixture.build().unwrap();
+    let serving = serve_with(fixture.index().to_str().unwrap(), &["--call-memory", "8MiB"]);
+    let (url, mut open) = (serving.url.clone(), Vec::new());
+    let refused = serving.runtime.block_on(async {
+        let client = RawClient::connect(url).await.unwrap();
+        let (ended, mut statuses) = tokio::sync::mpsc::channel(8);
+        for _ in 0..6 {
+            let (sender, receiver) = tokio::sync::mpsc::channel(8);
+            for number in 0..6 {
+                let documents = vec![large_message(number)];
+                sender.try_send(v1::UpsertRequest { documents }).unwrap();
+            }
+            open.push(sender);
+            let (mut client, ended) = (client.clone(), ended.clone());
+            tokio::spawn(async move {
+                let requests = tokio_stream::wrappers::ReceiverStream::new(receiver);
+                ended.send(client.upsert(requests).await.unwrap_err()).await
+            });
+        }
+        // Two of 3 MB fit, with what is kept for the beginnings of others.
+        let mut refused = Vec::new();
+        while refused.len() < 4 {
+            refused.push(statuses.recv().await.unwrap());
+        }
+        refused
+    });
+    for status in refused {
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+        assert_eq!(status.metadata().get("grpc-retry-pushback-ms").unwrap(), "1000");
+    }
+    assert_eq!(serving.upsert(&[message(20)]).unwrap().generation, 2, "small calls pass meanwhile");
+    // Their clients end: a call that takes nearly all of the memory finds room.
+    drop(open);
+    let documents: Vec<_> = (30..42).map(large_message).collect();
+    assert_eq!(serving.upsert(&documents).unwrap().read, 12);
+}
+
+#[test]
+fn a_call_that_is_silent_for_too_long_ends_and_changes_nothing() {
+    let fixture = Fixture::new(10);
+    fixture.build().unwrap();
+    let serving = serve_with(fixture.index().to_str().unwrap(), &["--silence-s", "1"]);
+    let (sender, receiver) = tokio::sync::mpsc::channel(4);
+    sender.blocking_send(v1::UpsertRequest { documents: vec![message(20)] }).unwrap();
+    let status = serving.runtime.block_on(async {
+        let mut client = RawClient::connect(serving.url.clone()).await.unwrap();
+        client.upsert(tokio_stream::wrappers::ReceiverStream::new(receiver)).await.unwrap_err()
+    });
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    assert!(status.message().contains("no message for 1 s; nothing was changed"), "{status}");
+    assert_eq!(serving.upsert(&[message(21)]).unwrap().documents, 11);
 }
 
 /// A stream that its client has not ended when the server drains is a part of a change: nothing of it is published.
@@ -197,4 +281,47 @@ fn an_encoder_of_another_model_is_refused_at_the_start() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && said.contains(part), "{said}");
     }
+}
+
+/// What the program says where it does not start.
+fn refused_to_start(index: &str, keys: &std::path::Path) -> String {
+    let mut command = dyad_indexer();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--encoder", "http://127.0.0.1:1", "--index", index, "--keys"]);
+    let output = command.arg(keys).output().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_key_is_for_the_index_of_that_name_and_not_for_folders_that_are_called_so() {
+    let all: Vec<Fixture> = (0..2).map(|_| Fixture::new(20)).collect();
+    let keys = all[0].path("keys.json");
+    let create = |name: &str, indexes: &[&str]| {
+        let indexes = indexes.iter().map(|name| (*name).to_owned()).collect();
+        let new = NewKey { name: name.into(), role: Role::Write, indexes, filter: None, concurrency: None };
+        KeyFile::change(&keys, |file| file.create(new)).unwrap()
+    };
+    let (wiki, by_folder) = (create("wiki", &["wiki"]), create("folder", &["index"]));
+    for fixture in &all {
+        fixture.build().unwrap();
+        // Both folders are called `index`.
+        let refused = refused_to_start(fixture.index().to_str().unwrap(), &keys);
+        assert!(refused.contains("--index NAME=DIR") && refused.contains("`wiki`"), "{refused}");
+    }
+    let at = all[0].index().display().to_string();
+    let refused = refused_to_start(&format!("news={at}"), &keys);
+    assert!(refused.contains("for one that is served here: `news`") && refused.contains("`wiki`"), "{refused}");
+    assert!(refused_to_start(&format!("a b={at}"), &keys).contains("expected the name of an index"));
+    let serving = serve_with(&format!("wiki={at}"), &["--keys", keys.to_str().unwrap()]);
+    let delete = |key: &str| {
+        let credentials = Credentials::default().with_api_key(key).unwrap();
+        let config = ClientConfig { credentials, ..ClientConfig::default() };
+        serving.runtime.block_on(async {
+            let client = IndexClient::connect(&serving.url, config).await.unwrap();
+            client.delete(&["doc-0001".to_owned()]).await
+        })
+    };
+    let refused = delete(&by_folder).unwrap_err();
+    assert!(refused.to_string().contains("may not change the index `wiki`"), "{refused}");
+    assert_eq!(delete(&wiki).unwrap().documents, 19);
 }

@@ -79,6 +79,20 @@ fn was_not_sent(status: &Status) -> bool {
     false
 }
 
+/// Whether a server has certainly done nothing about a call: it says so itself, or was never sent the call. A connection that is lost
+/// leaves open what the server has done.
+fn was_not_made(status: &Status) -> bool {
+    let mut cause = status.source();
+    let is_of_server = cause.is_none();
+    while let Some(error) = cause {
+        if error.is::<tonic::ConnectError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    is_of_server || was_not_sent(status)
+}
+
 /// Wait before attempt `attempt` (from 1): doubles from `first` up to `longest`, of which `jitter` in [0, 1) takes up to half.
 fn wait(attempt: u32, first: Duration, longest: Duration, jitter: f64) -> Duration {
     let full = first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(longest);
@@ -103,6 +117,33 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Runs a call until it succeeds, fails for good, or the attempts are used up. Each attempt has `time`: the transport's own timeout covers
 /// neither the connection before the call nor the body of its reply.
 pub(super) async fn retry<T, F>(
+    config: &ClientConfig,
+    url: &str,
+    time: Duration,
+    call: impl FnMut() -> F,
+) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, Status>>,
+{
+    retry_if(passes, config, url, time, call).await
+}
+
+/// The same for calls that change something, which are not repeated where the server may have made the change: by then others may have
+/// changed the same again.
+pub(super) async fn retry_unmade<T, F>(
+    config: &ClientConfig,
+    url: &str,
+    time: Duration,
+    call: impl FnMut() -> F,
+) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, Status>>,
+{
+    retry_if(|status, config| passes(status, config) && was_not_made(status), config, url, time, call).await
+}
+
+async fn retry_if<T, F>(
+    passes: impl Fn(&Status, &ClientConfig) -> bool,
     config: &ClientConfig,
     url: &str,
     time: Duration,
@@ -203,6 +244,34 @@ mod tests {
         assert_eq!(not_sent.code(), Code::Cancelled, "{not_sent}");
         assert!(passes(&not_sent, &ClientConfig::default()));
         assert!(!passes(&Status::cancelled("by the server"), &ClientConfig::default()));
+        assert!(was_not_made(&not_sent));
+    }
+
+    #[tokio::test]
+    async fn a_change_that_the_server_may_have_made_is_not_sent_again() {
+        let lost = || {
+            let mut status = Status::unavailable("connection reset");
+            status.set_source(std::sync::Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+            status
+        };
+        let refused = || {
+            let refusal = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+            Status::from_error(Box::new(tonic::ConnectError(Box::new(refusal))))
+        };
+        let of_server = || Status::unavailable("about to end; nothing was changed");
+        let config = ClientConfig { attempts: 3, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
+        let cases: [(&dyn Fn() -> Status, usize, usize); 3] = [(&lost, 3, 1), (&refused, 3, 3), (&of_server, 3, 3)];
+        for (failure, reads, changes) in cases {
+            let (mut calls, time) = (0, Duration::from_mins(1));
+            let mut call = || {
+                calls += 1;
+                let failure = failure();
+                async move { Err::<(), _>(failure) }
+            };
+            assert!(retry(&config, "http://x", time, &mut call).await.is_err());
+            assert!(retry_unmade(&config, "http://x", time, &mut call).await.is_err());
+            assert_eq!(calls, reads + changes, "{}", failure());
+        }
     }
 
     #[tokio::test]

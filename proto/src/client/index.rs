@@ -2,7 +2,7 @@
 
 use tonic::Request;
 
-use super::backoff::{ClientConfig, retry};
+use super::backoff::{ClientConfig, retry_unmade};
 use super::channel::{Connection, connect};
 use super::error::{ClientError, fits_in_all};
 use crate::limits::{MAX_CHANGE_BYTES, MAX_CHANGED, MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES, MAX_SEARCH_BYTES};
@@ -26,7 +26,9 @@ impl IndexClient {
         Ok(Self { inner, config, url: url.to_owned() })
     }
 
-    /// Adds or replaces documents, as one change. Sent again after a transient failure: what was changed is then unchanged.
+    /// Adds or replaces documents, as one change. Sent again after a transient failure, unless the server may have made the change: where
+    /// the connection was lost, the error leaves that open, and the same call may be sent again where nobody else changes these
+    /// documents. It would bring back what others have deleted since, and undo what they have replaced.
     pub async fn upsert(&self, documents: &[v1::Document]) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, documents.iter().map(bytes_of), MAX_CHANGE_BYTES)?;
         let call = || {
@@ -37,10 +39,11 @@ impl IndexClient {
             request.set_timeout(self.config.call_timeout);
             async move { inner.upsert(request).await }
         };
-        Ok(retry(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
+        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
     }
 
-    /// Deletes documents, as one change. Sent again after a transient failure.
+    /// Deletes documents, as one change. Sent again as [`Self::upsert`] is: a call that was made already would delete what others have
+    /// added since.
     pub async fn delete(&self, keys: &[String]) -> Result<v1::ChangeResponse, ClientError> {
         fits_in_all(&self.url, keys.iter().map(String::len), MAX_CHANGE_BYTES)?;
         let call = || {
@@ -51,7 +54,7 @@ impl IndexClient {
             request.set_timeout(self.config.call_timeout);
             async move { inner.delete(request).await }
         };
-        Ok(retry(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
+        Ok(retry_unmade(&self.config, &self.url, self.config.call_timeout, call).await?.into_inner())
     }
 }
 

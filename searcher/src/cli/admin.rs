@@ -116,7 +116,12 @@ fn certificate(measured: &v1::Certificate) -> String {
     let from: String = from.collect();
     let widest = measured.recall.last().map(|point| format!("{:.4} at ef {}", point.recall_at_10, point.ef));
     let with = if measured.by_questions { "questions" } else { "documents" };
-    format!("recall@10 {from}{} ({} {with})", widest.unwrap_or_default(), measured.queries)
+    let since = if measured.lost_since > 0.0 {
+        format!(", less up to {:.4} by deletions since", measured.lost_since)
+    } else {
+        String::new()
+    };
+    format!("recall@10 {from}{}{since} ({} {with})", widest.unwrap_or_default(), measured.queries)
 }
 
 fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> std::io::Result<()> {

@@ -166,7 +166,7 @@ pub struct EndxConfig {
 pub struct ClippingConfig {
     /// 0 for any norm.
     pub max_norm: f64,
-    /// With ENDX: the norm is of the towers and of the cross-encoder branch each, and not of both together.
+    /// With ENDX: the norm is of the towers, of the cross-encoder branch, and of a learned temperature each, and not of all together.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub each_side: bool,
     /// Handling of gradients that are not finite.

@@ -22,9 +22,7 @@ impl TextShard {
     pub fn terms_of(&self, nodes: &[u32], before: &DeletedTerms, cancel: &dyn Cancel) -> Result<Option<DeletedTerms>> {
         let parts: Vec<Option<Counts>> =
             nodes.par_chunks(CHUNK).map(|nodes| self.count(nodes, cancel)).collect::<Result<_>>()?;
-        let mut terms: BTreeMap<Vec<u8>, u32> =
-            before.iter().map(|(term, documents)| (term.to_vec(), documents)).collect();
-        let mut tokens = before.tokens();
+        let (mut terms, mut tokens) = Counts::default();
         for part in parts {
             let Some((part, more)) = part else { return Ok(None) };
             tokens += more;
@@ -32,7 +30,7 @@ impl TextShard {
                 *terms.entry(term).or_default() += documents;
             }
         }
-        Ok(Some(DeletedTerms::new(&terms, tokens)))
+        Ok(Some(before.and(&terms, tokens)))
     }
 
     fn count(&self, nodes: &[u32], cancel: &dyn Cancel) -> Result<Option<Counts>> {

@@ -31,7 +31,10 @@ impl Mapped {
         // SAFETY: this is not public, and its callers map files that nothing in this workspace opens for writing again:
         // `dense.dyad`, which is immutable once it is complete (see `storage::atomic`), parts of text indexes, which are
         // complete, and scratch files, which are unlinked before they are read. Every value read from the map is treated as untrusted.
-        let map = unsafe { Mmap::map(file.file())? };
+        let map = unsafe { Mmap::map(file.file()) };
+        let map = map.map_err(|error| {
+            std::io::Error::new(error.kind(), format!("failed to map file `{}`: {error}", path.display()))
+        })?;
         Ok(Self { map, file, path: path.to_owned() })
     }
 

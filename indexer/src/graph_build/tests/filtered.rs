@@ -28,7 +28,7 @@ use crate::graph_build::{
 const SEED: u64 = 3;
 
 /// A shard that is built, written and opened.
-fn served(rows: &Rows, params: &BuildParams) -> (tempfile::TempDir, DenseShard) {
+pub(super) fn served(rows: &Rows, params: &BuildParams) -> (tempfile::TempDir, DenseShard) {
     let build = GraphBuild {
         rows,
         metric: Metric::Cosine,

@@ -6,6 +6,7 @@
 //! | `dot.rs` | inner products of rows of any length |
 //! | `freeze.rs` | derived layers against their definition |
 //! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
+//! | `deleted.rs` | what is claimed of recall between a deletion and the next measurement |
 //! | `filtered.rs` | recall through filters against the served shard |
 //! | `hnsw_rs.rs` | recall against the crate's own search, reachability, reproducibility |
 //! | `initial.rs` | builds that start from an existing graph |
@@ -14,6 +15,7 @@
 
 use dyad_command::Cancellation;
 
+mod deleted;
 mod dot;
 mod filtered;
 mod freeze;

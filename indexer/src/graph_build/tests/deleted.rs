@@ -1,0 +1,127 @@
+//! What is claimed of a shard between a deletion and the next measurement of recall.
+
+use dyad_index::ground_truth::{NearestNodes, Questions};
+use dyad_index::search::{Live, NodeSet};
+use dyad_index::shard::DenseShard;
+use dyad_index::{Certificate, GROUND_TRUTH_FILE, GroundTruth, Scored, SearchParams};
+use rayon::prelude::*;
+
+use super::filtered::served;
+use super::synthetic::Rows;
+use crate::control::JobControl;
+use crate::graph_build::{BuildParams, certify_live};
+
+/// Recall of the shard's questions among live nodes, served with the certificate of the whole shard; and whether all searches walked the
+/// graph.
+fn recall(shard: &DenseShard, questions: &[u32], live: &NodeSet, k: usize, ef: usize) -> (f64, bool) {
+    recall_by(shard, shard.certificate(), questions, live, (k, ef))
+}
+
+/// The same, served with a certificate.
+fn recall_by(
+    shard: &DenseShard,
+    certificate: &Certificate,
+    questions: &[u32],
+    live: &NodeSet,
+    (k, ef): (usize, usize),
+) -> (f64, bool) {
+    let one = |node: &u32| {
+        let mut row = Vec::new();
+        shard.rows().decode(*node, &mut row);
+        let own = usize::from(live.contains(*node));
+        let params = SearchParams {
+            margin: certificate.margin(k, ef.max(k)),
+            expansion_bound: certificate.expansion_bound(k, ef.max(k)),
+            live: (live.len() < shard.len()).then_some(Live { nodes: live, certificate }),
+            ..SearchParams::new(k + own, ef)
+        };
+        let others = |hits: Vec<Scored>| hits.into_iter().filter(|hit| hit.node != *node).take(k).collect::<Vec<_>>();
+        let exact = others(shard.search_exact(&row, k + 1, Some(live)).hits);
+        let found = shard.search(&row, &params);
+        let (walked, found) = (found.cost.scans == 0, others(found.hits));
+        let last = exact.last().unwrap().score;
+        (found.iter().filter(|hit| hit.score >= last).count() as f64 / exact.len() as f64, walked)
+    };
+    let all: Vec<(f64, bool)> = questions.par_iter().map(one).collect();
+    (all.iter().map(|one| one.0).sum::<f64>() / all.len() as f64, all.iter().all(|one| one.1))
+}
+
+#[test]
+fn recall_falls_by_no_more_than_the_share_of_the_nearest_that_was_deleted() {
+    let rows = Rows::clustered(60_000, 8, 200, 0.7, 2);
+    let params = BuildParams { m: 6, ef_construction: 12, seed: 3, threads: 2 };
+    let (_dir, shard) = served(&rows, &params);
+    let path = shard.path().with_file_name(GROUND_TRUTH_FILE);
+    let truth = GroundTruth::open(&path, 8, shard.len()).unwrap();
+    let nearest = NearestNodes::open(&path, 8, shard.len()).unwrap();
+    let Questions::Nodes(questions) = &truth.questions else { panic!("documents are the questions") };
+    let list = |at: usize| &truth.neighbours[at * truth.depth()..(at + 1) * truth.depth()];
+    let every = |step: usize| (0..shard.len() as u32).step_by(step).collect::<Vec<u32>>();
+    let first_of_many: Vec<u32> = (0..60).flat_map(|at| list(at)[..3].to_vec()).collect();
+    let around_one = list(7)[..900].to_vec();
+    let mut whole = NodeSet::new(shard.len());
+    whole.extend(0..shard.len() as u32);
+    for deleted in [every(200), every(30), first_of_many, around_one] {
+        let mut live = whole.clone();
+        let count = deleted.into_iter().filter(|node| live.remove(*node)).count();
+        let lost = nearest.most_lost(|node| whole.contains(node), &live, count);
+        // In two steps it is at most as little as in one.
+        let mut half = whole.clone();
+        let gone: Vec<u32> = whole.iter().filter(|node| !live.contains(*node)).collect();
+        gone[..count / 2].iter().for_each(|node| _ = half.remove(*node));
+        let steps = nearest.most_lost(|node| whole.contains(node), &half, count / 2)
+            + nearest.most_lost(|node| half.contains(node), &live, count - count / 2);
+        assert!(lost > 0.0 && lost <= steps + 1e-9, "{count}: {lost} and {steps}");
+        for (k, ef) in [(10, 16), (10, 32), (100, 128)] {
+            let [(before, _), (after, walked)] = [&whole, &live].map(|live| recall(&shard, questions, live, k, ef));
+            assert!(after >= before - lost - 1e-9, "{count}, k {k}, ef {ef}: {before} {after} {lost}");
+            assert!(ef > 16 || (walked && before < 0.99), "{count}: {before}, {walked}");
+        }
+    }
+}
+
+/// From the width on at which all live nodes are scanned, one measurement stands for the wider ones.
+#[test]
+fn each_width_has_the_recall_that_is_served_whether_it_walks_or_scans() {
+    let rows = Rows::clustered(20_000, 8, 100, 0.7, 2);
+    let params = BuildParams { m: 6, ef_construction: 12, seed: 3, threads: 2 };
+    let (_dir, shard) = served(&rows, &params);
+    let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
+    let Questions::Nodes(questions) = &truth.questions else { panic!("documents are the questions") };
+    let mut live = NodeSet::new(shard.len());
+    live.extend((0..shard.len() as u32).filter(|node| node % 9 != 4));
+    let certificate = certify_live(&shard, &live, JobControl::silent()).unwrap();
+    let mut walks = 0;
+    for point in &certificate.recall {
+        let (at_10, walked) = recall_by(&shard, &certificate, questions, &live, (10, point.ef));
+        assert!((at_10 - point.recall_at_10).abs() < 1e-9, "{point:?}: {at_10}");
+        if let Some(at_100) = point.recall_at_100 {
+            let (got, _) = recall_by(&shard, &certificate, questions, &live, (100, point.ef));
+            assert!((got - at_100).abs() < 1e-9, "{point:?}: {got}");
+        }
+        assert_eq!(point.recall_at_100.is_some(), point.ef > 100);
+        walks += usize::from(walked);
+    }
+    assert!(walks > 0 && walks < certificate.recall.len() - 2, "{walks} widths walk the graph");
+}
+
+#[test]
+fn where_the_nearest_are_not_known_all_that_was_deleted_was_near() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(GROUND_TRUTH_FILE);
+    let lost = |neighbours: Vec<u32>, nodes: usize, deleted: &[u32]| {
+        let questions = Questions::Vectors { dim: 1, values: vec![0.0; 2] };
+        GroundTruth { questions, neighbours, nodes }.write(&path).unwrap();
+        let nearest = NearestNodes::open(&path, 1, nodes).unwrap();
+        let mut live = NodeSet::new(nodes);
+        live.extend((0..nodes as u32).filter(|node| !deleted.contains(node)));
+        nearest.most_lost(|_| true, &live, deleted.len())
+    };
+    let close = |got: f64, expected: f64| assert!((got - expected).abs() < 1e-12, "{got} is not {expected}");
+    // No lists, as in shards of earlier releases; lists of three of a thousand; lists of all.
+    close(lost(Vec::new(), 1000, &[5, 6]), 0.2);
+    close(lost(Vec::new(), 1000, &(0..200).collect::<Vec<_>>()), 1.0);
+    close(lost(vec![0, 1, 2, 7, 8, 9], 1000, &[1, 2]), 0.2);
+    close(lost(vec![0, 1, 2, 2, 1, 0], 3, &[1]), 1.0 / 3.0);
+    close(lost((0..200).chain(400..600).collect(), 1000, &[3, 50, 150, 401, 402, 999]), 0.15);
+}

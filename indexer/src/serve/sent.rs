@@ -1,0 +1,67 @@
+//! Documents as clients have sent them: kept as messages until their change is made, since parsed metadata take many times the memory.
+
+use std::iter::Enumerate;
+use std::path::PathBuf;
+use std::vec::IntoIter;
+
+use dyad_corpus::{Document, Located, MAX_METADATA_BYTES, Metadata, Problem};
+use dyad_proto::v1;
+
+use crate::source::Batch;
+
+/// Bytes of a document's texts.
+pub(super) fn bytes_of(document: &v1::Document) -> usize {
+    let v1::Document { key, title, text, metadata_json } = document;
+    key.len() + title.len() + text.len() + metadata_json.len()
+}
+
+/// The metadata of a document; none where there are no fields. The error says what was expected and what came.
+pub(super) fn metadata(document: &v1::Document) -> Result<Option<Metadata>, String> {
+    if document.metadata_json.is_empty() {
+        return Ok(None);
+    }
+    let parsed = Metadata::parse(&document.metadata_json);
+    let metadata = parsed.map_err(|error| format!("expected one JSON object: {error}"))?;
+    let bytes = metadata.as_ref().map_or(0, |metadata| metadata.as_json().len());
+    if bytes > MAX_METADATA_BYTES {
+        return Err(format!("expected at most {MAX_METADATA_BYTES} bytes as compact JSON, got {bytes}"));
+    }
+    Ok(metadata)
+}
+
+/// The documents of one call, each parsed when it is read.
+pub(super) struct SentDocuments(Enumerate<IntoIter<v1::Document>>);
+
+impl SentDocuments {
+    pub(super) fn new(documents: Vec<v1::Document>) -> Self {
+        Self(documents.into_iter().enumerate())
+    }
+}
+
+impl Iterator for SentDocuments {
+    type Item = Result<Located<Document>, dyad_corpus::Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (number, message) = self.0.next()?;
+        let line = number as u64 + 1;
+        let metadata = match metadata(&message) {
+            Ok(metadata) => metadata,
+            Err(message) => {
+                let problem = Problem::Json { message };
+                return Some(Err(dyad_corpus::Error::Line { path: PathBuf::from("metadata_json"), line, problem }));
+            }
+        };
+        let v1::Document { key, title, text, .. } = message;
+        Some(Ok(Located { value: Document { key, title, text, metadata }, line }))
+    }
+}
+
+impl Batch for SentDocuments {
+    fn text_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+}
