@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dyad_files::space::bytes_below;
-use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, Manifest, SHARDS_DIR};
+use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, Manifest, SHARDS_DIR, manifest_name};
 use dyad_index::storage::WriteLock;
 use fail::fail_point;
 use serde::Serialize;
@@ -16,6 +16,10 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::job::{Workspace, kept_shards_in, remove_kept_shard};
 use crate::source::left_in;
+
+/// What to do about the manifest of a generation that is kept.
+const UNREADABLE: &str = "It may name any file, so nothing was removed. Put an intact copy there (written under another name, \
+                          then `mv`), or give the generation up by a smaller number for `dyad-indexer gc --keep`";
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -42,7 +46,12 @@ pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Res
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut unneeded = BTreeSet::new();
     for generation in present.into_iter().take(oldest_kept) {
-        let created = Duration::from_secs(manifest::load(index, generation)?.created_unix_s);
+        let created = match manifest::load(index, generation) {
+            Ok(manifest) => Duration::from_secs(manifest.created_unix_s),
+            // Nobody can read it: its file tells how old it is.
+            Err(dyad_index::Error::Format { .. }) => written_at(&index.join(manifest_name(generation)))?,
+            Err(error) => return Err(error.into()),
+        };
         if now.saturating_sub(created) >= older_than {
             unneeded.insert(generation);
         }
@@ -50,21 +59,47 @@ pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Res
     remove(index, &unneeded, dry_run)
 }
 
+/// When a file was written, since the epoch.
+fn written_at(path: &Path) -> Result<Duration, Error> {
+    let modified = fs_err::metadata(path)?.modified()?;
+    Ok(modified.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// The names of the shards of all generations whose manifests can be read.
+pub(crate) fn shards_of_all_generations(index: &Path) -> Result<BTreeSet<String>, Error> {
+    let mut shards = BTreeSet::new();
+    for generation in manifest::generations(index)? {
+        match manifest::load(index, generation) {
+            Ok(manifest) => shards.extend(manifest.shards.into_iter().map(|entry| entry.id)),
+            Err(dyad_index::Error::Format { .. } | dyad_index::Error::NoGeneration { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(shards)
+}
+
 /// Removes generations, except the current one and those that are read, and the files that no generation names then.
+///
+/// Of one that stays it must be known which files it names. One that goes need not be readable, unless a process reads it.
 pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> Result<Collected, Error> {
     let mut collected = Collected::default();
+    fail_point!("generations-remove");
     let lock = WriteLock::acquire(index)?;
     let current = manifest::current(index)?;
     let mut manifests = vec![current.clone()];
-    for generation in manifest::generations(index)?.into_iter().filter(|generation| *generation != current.generation) {
-        let manifest = manifest::load(index, generation)?;
-        if !unneeded.contains(&generation) {
-            manifests.push(manifest);
-        } else if dry_run || remove_one(index, generation, &lock)? {
+    let others = manifest::generations(index)?.into_iter().filter(|generation| *generation != current.generation);
+    // What stays is read before anything goes.
+    let (going, staying): (Vec<u64>, Vec<u64>) = others.partition(|generation| unneeded.contains(generation));
+    for generation in staying {
+        manifests.push(manifest::load(index, generation).map_err(unreadable)?);
+    }
+    for generation in going {
+        let manifest = manifest::load(index, generation);
+        if dry_run || remove_one(index, generation, &lock)? {
             collected.removed.push(generation);
         } else {
             collected.in_use.push(generation);
-            manifests.push(manifest);
+            manifests.push(manifest.map_err(unreadable)?);
         }
     }
     collected.kept = manifests.iter().map(|manifest| manifest.generation).collect();
@@ -77,6 +112,17 @@ pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> R
         drop(Workspace::create(index)?);
     }
     Ok(collected)
+}
+
+/// The error of a manifest that stays and cannot be read, with what to do about it.
+fn unreadable(error: dyad_index::Error) -> Error {
+    let error = match error {
+        dyad_index::Error::Format { path, part, expected, got, .. } => {
+            dyad_index::Error::Format { path, part, expected, got, hint: UNREADABLE }
+        }
+        error => error,
+    };
+    error.into()
 }
 
 /// Of an index that has no generation yet: what its builds have left, or the error where they have left nothing.

@@ -58,10 +58,19 @@ impl Findings {
 /// Documents compared between two checks for cancellation.
 const BETWEEN_CHECKS: u32 = 1 << 10;
 
-/// Checks the generation that `CURRENT` names. Damage is a finding; an index that is not there, or whose manifest cannot
-/// be read, is an error.
+/// Checks the generation that `CURRENT` names, and the manifests of all others. Damage is a finding; an index that is not
+/// there, or whose current manifest cannot be read, is an error.
 pub fn verify_current(index: &Path) -> Result<Findings> {
-    Ok(verify(index, &manifest::current(index)?, &Never))
+    let current = manifest::current(index)?;
+    let mut findings = verify(index, &current, &Never);
+    for generation in manifest::generations(index)?.into_iter().filter(|generation| *generation != current.generation) {
+        match manifest::load(index, generation) {
+            // It was removed meanwhile.
+            Ok(_) | Err(Error::NoGeneration { .. }) => {}
+            Err(error) => findings.failed(&error),
+        }
+    }
+    Ok(findings)
 }
 
 /// Checks a generation: its files against the manifest's checksums, every section of the vectors, and that node `i` and

@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dyad_files::{DirLock, LockError, remove_temporary};
-use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
+use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, NEWEST, SHARDS_DIR};
 use dyad_index::storage::WriteLock;
 
 use crate::error::Error;
@@ -36,7 +37,7 @@ impl Workspace {
     pub(crate) fn create(index: &Path) -> Result<Self, Error> {
         let lock = WriteLock::acquire(index)?;
         let dead = dead_builds(index)?;
-        remove_temporary(index, |name| name == "CURRENT" || name.starts_with("manifest-"))?;
+        remove_temporary(index, |name| name == "CURRENT" || name == NEWEST || name.starts_with("manifest-"))?;
         manifest::settle(index, &lock)?;
         let workspace = Self::begin(index)?;
         set_unnamed_aside(index, &workspace.path)?;
@@ -51,9 +52,12 @@ impl Workspace {
     }
 
     fn begin(index: &Path) -> Result<Self, Error> {
+        // No job of a process takes a name that another one had: that one may still be removing its directory.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let process = std::process::id();
-        // A number may be in use by another build of this process, or by one on another machine.
-        for number in 0u32.. {
+        // A number may be in use by a build on another machine.
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = index.join(format!("{BUILDING_DIR}-{process}-{number}"));
             match fs_err::create_dir(&path) {
                 Ok(()) => return Ok(Self { _lock: DirLock::acquire(&path, Duration::ZERO)?, path }),
@@ -61,7 +65,6 @@ impl Workspace {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Error::Io(ErrorKind::AlreadyExists.into()))
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -7,17 +7,20 @@
 //! | `store.rs` | load, publish, point: `CURRENT` is replaced by rename, its checksum verified on load |
 //! | `intent.rs` | the mark of a publish in progress, so that a killed one is never taken for a generation |
 //! | `lineage.rs` | the predecessor of a generation |
+//! | `newest.rs` | the highest number that a removed generation had |
 //! | `reader_lock.rs` | generations that are being read are not removed |
 
 mod intent;
 mod lineage;
+mod newest;
 mod pointer;
 mod reader_lock;
 mod record;
 mod store;
 
-pub use intent::settle;
+pub use intent::{mark_name, settle};
 pub use lineage::predecessor;
+pub use newest::NEWEST;
 pub use pointer::{POINTER, current_generation, manifest_name, parse_pointer, pointer_to};
 pub use reader_lock::ReaderLock;
 pub use record::{

@@ -1,9 +1,11 @@
 //! The lock of a generation that is being read: a shared lock of its manifest's file, which the system releases when the
 //! process ends. `dyad-indexer gc` removes no generation that a process of this machine reads.
 
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use fs_err::File;
 
 use super::pointer::manifest_name;
 use crate::error::{Error, Result};
@@ -19,12 +21,12 @@ impl ReaderLock {
     pub fn acquire(index: &Path, generation: u64) -> Result<Self> {
         let path = index.join(manifest_name(generation));
         let gone = || Error::NoGeneration { path: index.to_owned(), generation, present: "others".to_owned() };
-        let file = match fs_err::File::open(&path) {
-            Ok(file) => file.into_file(),
+        let file = match File::open(&path) {
+            Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(gone()),
             Err(error) => return Err(error.into()),
         };
-        match file.try_lock_shared() {
+        match file.file().try_lock_shared() {
             Ok(()) if file.metadata()?.nlink() > 0 => Ok(Self { _file: file }),
             // It is being removed, or was between the two calls.
             Ok(()) | Err(TryLockError::WouldBlock) => Err(gone()),
@@ -41,8 +43,8 @@ impl ReaderLock {
 /// false.
 pub(super) fn remove_unread(index: &Path, generation: u64) -> Result<bool> {
     let path = index.join(manifest_name(generation));
-    let file = fs_err::File::open(&path)?.into_file();
-    match file.try_lock() {
+    let file = File::open(&path)?;
+    match file.file().try_lock() {
         Ok(()) => {
             fs_err::remove_file(&path)?;
             Ok(true)

@@ -5,6 +5,7 @@ use std::path::Path;
 use dyad_files::{sync_dir, write_atomic};
 
 use super::intent;
+use super::newest::{newest_removed, note_removal};
 use super::pointer::{
     POINTER, current_generation, damaged, generation_of, manifest_name, numbers, pointer_to, read_pointer,
 };
@@ -89,11 +90,11 @@ pub fn generations(index: &Path) -> Result<Vec<u64>> {
 }
 
 /// The number of the generation that is published next: above all that are there, also those above `CURRENT`, which a
-/// roll-back leaves. The lock proves that no other process uses it.
+/// roll-back leaves, and above those that were removed. The lock proves that no other process uses it.
 pub fn next_generation(index: &Path, _lock: &WriteLock) -> Result<u64> {
     let newest = numbers(index, generation_of)?.last().copied();
     // A pointer that cannot be read is replaced by the next publish, which repairs it.
-    let newest = newest.max(current_generation(index).ok().flatten()).unwrap_or(0);
+    let newest = newest.max(current_generation(index).ok().flatten()).unwrap_or(0).max(newest_removed(index)?);
     newest.checked_add(1).ok_or_else(|| {
         let (expected, got) = ("a generation that another one can follow".to_owned(), newest.to_string());
         let hint = "No build has made so many generations: remove the file";
@@ -124,8 +125,12 @@ pub fn point_to(index: &Path, generation: u64, lock: &WriteLock) -> Result<()> {
 /// Removes a generation that is not current, unless a process of this machine reads it; says whether it was removed. Its
 /// files stay. The lock proves that `CURRENT` does not move.
 pub fn remove(index: &Path, generation: u64, _lock: &WriteLock) -> Result<bool> {
-    if current_generation(index)? == Some(generation) {
+    let current = current_generation(index)?;
+    if current == Some(generation) {
         return Ok(false);
+    }
+    if current.is_none_or(|current| generation > current) {
+        note_removal(index, generation)?;
     }
     let removed = remove_unread(index, generation)?;
     sync_dir(index)?;
