@@ -6,8 +6,7 @@ use dyad_files::space::Bytes;
 use dyad_index::ModelRecord;
 
 /// Failure to build, inspect or verify an index. The index on disk is unchanged whenever one is returned.
-///
-/// Causes are in `source()` and not in the text: print the whole chain.
+/// Causes are in `source()` and not in the text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,9 +25,12 @@ pub enum Error {
     /// Other jobs published again and again while this one was about to.
     #[error("other jobs keep changing the index; it is unchanged by this one. Run it again when they have ended")]
     Contended,
+    /// Other jobs brought documents back as often as they were purged.
+    #[error("other jobs brought the documents back as often as they were purged. Run it again when they have ended")]
+    PurgeUndone,
     /// Without its deleted documents, a shard is searched worse than the index must be.
     #[error(
-        "shard {shard}: without the deleted documents recall@10 is {recall:.4} at ef {ef}, below the {target} that the index must keep (`build --min-recall`). Nothing was published. Run `dyad-indexer merge`, then try again"
+        "shard {shard}: without the deleted documents recall@10 is {recall:.4} at ef {ef}, below the {target} that the index must keep (`build --min-recall`). Nothing was published. Run `dyad-indexer merge --all`, then try again"
     )]
     BelowKept {
         /// Name of the shard.
@@ -66,7 +68,7 @@ pub enum Error {
     #[error("cancelled; the index is unchanged")]
     Cancelled,
     /// More vectors than one shard can hold.
-    #[error("a shard holds at most {limit} vectors, got {got}. Build with more `--shards`")]
+    #[error("a shard holds at most {limit} vectors, got {got}. Make more shards: `dyad-indexer build --shards N`")]
     TooManyVectors {
         /// Vectors that one shard can hold.
         limit: usize,
@@ -76,65 +78,9 @@ pub enum Error {
     /// A graph of no vectors.
     #[error("there are no vectors to build a graph of")]
     NoVectors,
-    /// A row of another length than the model's dimension.
-    #[error("vector of document `{key}` (row {row}): expected {expected} values, got {got}")]
-    Dimension {
-        /// The document.
-        key: String,
-        /// Row, from 0.
-        row: u64,
-        /// The model's dimension.
-        expected: usize,
-        /// The row's.
-        got: usize,
-    },
-    /// A row with NaN or infinity.
-    #[error(
-        "vector of document `{key}` (row {row}): value {position} is not a finite number. Embed the document again"
-    )]
-    NonFinite {
-        /// The document.
-        key: String,
-        /// Row, from 0.
-        row: u64,
-        /// First bad value, from 0.
-        position: usize,
-    },
-    /// A row of zeros has no direction.
-    #[error(
-        "vector of document `{key}` (row {row}) is zero, so that its cosine is undefined. Embed the document again"
-    )]
-    ZeroVector {
-        /// The document.
-        key: String,
-        /// Row, from 0.
-        row: u64,
-    },
-    /// A row that is not of unit length.
-    #[error(
-        "vector of document `{key}` (row {row}) has length {length:.3}, and cosine needs unit vectors. Embed with a model that normalises"
-    )]
-    NotUnit {
-        /// The document.
-        key: String,
-        /// Row, from 0.
-        row: u64,
-        /// Its length.
-        length: f32,
-    },
-    /// A row that overflows when it is stored or compared.
-    #[error(
-        "vector of document `{key}` (row {row}) has length {length:e}, expected less than 65504, the largest float16. Divide all \
-         vectors by one number"
-    )]
-    TooLong {
-        /// The document.
-        key: String,
-        /// Row, from 0.
-        row: u64,
-        /// Its length.
-        length: f32,
-    },
+    /// A vector that cannot be indexed.
+    #[error(transparent)]
+    Row(#[from] crate::row_error::RowError),
     /// Worker threads could not be started.
     #[error("cannot start {threads} threads")]
     Threads {
@@ -184,7 +130,7 @@ pub enum Error {
     #[error(
         "generation {generation} of `{}` is of model `{}` (fingerprint {}, {} values, {}), and these vectors are of `{}` \
          (fingerprint {}, {} values, {}): a searcher that serves the one cannot serve the other. Use vectors of the index's model, build into \
-         another directory, or pass `--new-model`",
+         another directory, or give this index the new model: `dyad-indexer reembed` from its own texts, or `dyad-indexer build --new-model` from a corpus",
         index.display(), expected.name, expected.fingerprint, expected.dim, expected.metric,
         got.name, got.fingerprint, got.dim, got.metric
     )]
@@ -276,7 +222,7 @@ pub enum Error {
     },
     /// A builder that does not support the metric.
     #[error(
-        "builder `{builder}` supports cosine only. Use `--builder native` for inner products and euclidean distances"
+        "builder `{builder}` supports cosine only. Use `build --builder native` for inner products and euclidean distances"
     )]
     BuilderMetric {
         /// Its name.
@@ -305,7 +251,7 @@ pub enum Error {
     /// A graph below its recall target.
     #[error(
         "shard {shard}: recall@10 is {recall:.4} at ef {ef}, below the target of {target}; the index is unchanged. Raise \
-         `--ef-construction` or `--m`, or lower `--min-recall`"
+         `build --ef-construction` or `build --m`, or lower `build --min-recall`: an index that is changed keeps what it was built with"
     )]
     BelowTarget {
         /// Number of the shard and of all shards.

@@ -23,7 +23,7 @@
 //! | [`serve`] | changes over gRPC |
 //! | [`inspect`] | a report on an index (`dyad_index::verify` checks it) |
 //! | [`export`] | vectors and metadata for other programs |
-//! | [`error`], [`job_error`] | errors |
+//! | [`error`], [`job_error`], [`row_error`] | errors |
 //!
 //! The format of an index and its search are in `dyad-index`; the crate `hnsw_rs` is used in one file,
 //! `graph_build/hnsw_rs.rs`.
@@ -44,6 +44,7 @@ pub mod memory;
 pub mod plan;
 pub mod publish;
 pub mod rollback;
+pub mod row_error;
 pub mod serve;
 pub mod source;
 

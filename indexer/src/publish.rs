@@ -9,6 +9,7 @@
 //! nothing that an existing generation names is ever touched.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crc32c::crc32c;
@@ -40,20 +41,20 @@ pub(crate) struct CompleteShard {
 
 /// A new generation, prepared without the lock.
 #[derive(Debug)]
-pub(crate) struct Draft<'a> {
+pub(crate) struct Draft {
     /// The generation that must still be current when this one is published; any where absent.
     pub(crate) parent: Option<u64>,
     /// Of all vectors.
-    pub(crate) model: &'a ModelRecord,
+    pub(crate) model: ModelRecord,
     /// The recall that every shard must keep.
     pub(crate) min_recall: Option<MinRecall>,
     /// What makes it out of the one before.
     pub(crate) change: Change,
     /// In order.
-    pub(crate) shards: Vec<DraftShard<'a>>,
+    pub(crate) shards: Vec<DraftShard>,
 }
 
-impl Draft<'_> {
+impl Draft {
     /// Documents that are not deleted.
     pub(crate) fn documents(&self) -> u64 {
         self.shards.iter().map(DraftShard::documents).sum()
@@ -62,9 +63,9 @@ impl Draft<'_> {
 
 /// A shard of a [`Draft`].
 #[derive(Debug)]
-pub(crate) struct DraftShard<'a> {
+pub(crate) struct DraftShard {
     /// Its files.
-    pub(crate) files: ShardFiles<'a>,
+    pub(crate) files: ShardFiles,
     /// Its deletions, where they are other than before.
     pub(crate) deletions: Option<Deletions>,
     /// Its changed metadata, where they are other than before.
@@ -82,7 +83,17 @@ pub(crate) struct CompleteUpdates {
     pub(crate) files: Vec<FileEntry>,
 }
 
-impl DraftShard<'_> {
+impl DraftShard {
+    /// A shard of the parent as it is.
+    pub(crate) fn kept(entry: &ShardEntry) -> Self {
+        Self { files: ShardFiles::Kept(entry.clone()), deletions: None, updates: None }
+    }
+
+    /// A new shard.
+    pub(crate) fn built(shard: &Arc<CompleteShard>) -> Self {
+        Self { files: ShardFiles::Built(Arc::clone(shard)), deletions: None, updates: None }
+    }
+
     fn documents(&self) -> u64 {
         match (&self.deletions, &self.files) {
             (Some(deletions), _) => deletions.live.len() as u64,
@@ -94,11 +105,11 @@ impl DraftShard<'_> {
 
 /// The files of a shard of a [`Draft`].
 #[derive(Debug)]
-pub(crate) enum ShardFiles<'a> {
+pub(crate) enum ShardFiles {
     /// As the parent has them.
     Kept(ShardEntry),
     /// New.
-    Built(&'a CompleteShard),
+    Built(Arc<CompleteShard>),
 }
 
 /// Refuses another model than that of the current generation. Where there is no generation, or
@@ -119,15 +130,16 @@ pub(crate) fn check_model(index: &Path, model: &ModelRecord) -> Result<(), Error
 /// current, and nothing was changed. The model must be that of the current generation, or `new_model` true.
 ///
 /// If it fails before `CURRENT` is moved, it undoes its changes.
-pub(crate) fn publish(index: &Path, draft: Draft<'_>, new_model: bool) -> Result<Option<Manifest>, Error> {
+pub(crate) fn publish(index: &Path, draft: Draft, new_model: bool) -> Result<Option<Manifest>, Error> {
+    fail_point!("publish-begin");
     let lock = WriteLock::acquire(index)?;
-    if !new_model {
-        check_model(index, draft.model)?;
-    }
     // A pointer that cannot be read is replaced: a build repairs it.
     let current = manifest::current_generation(index);
     if draft.parent.is_some() && current? != draft.parent {
         return Ok(None);
+    }
+    if !new_model {
+        check_model(index, &draft.model)?;
     }
     manifest::settle(index, &lock)?;
     let generation = manifest::next_generation(index, &lock)?;
@@ -142,7 +154,7 @@ pub(crate) fn publish(index: &Path, draft: Draft<'_>, new_model: bool) -> Result
 fn move_and_point(
     index: &Path,
     lock: &WriteLock,
-    draft: Draft<'_>,
+    draft: Draft,
     generation: u64,
     moved: &mut Vec<Moved>,
 ) -> Result<Manifest, Error> {
@@ -186,7 +198,7 @@ fn move_and_point(
         parent: manifest::current_generation(index).ok().flatten(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         tool: TOOL.to_owned(),
-        model: draft.model.clone(),
+        model: draft.model,
         min_recall: draft.min_recall,
         change: Some(draft.change),
         shards,
@@ -282,13 +294,10 @@ mod tests {
         ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 2, metric: Metric::Cosine, max_tokens: 8 }
     }
 
-    fn publish(index: &Path, model: &ModelRecord, new: bool, built: &[CompleteShard]) -> Result<Manifest, Error> {
-        let shards = built
-            .iter()
-            .map(|built| DraftShard { files: ShardFiles::Built(built), deletions: None, updates: None })
-            .collect();
+    fn publish(index: &Path, model: &ModelRecord, new: bool, built: Vec<CompleteShard>) -> Result<Manifest, Error> {
+        let shards = built.into_iter().map(|shard| DraftShard::built(&Arc::new(shard))).collect();
         let change = Change { operation: "build".to_owned(), ..Change::default() };
-        let draft = Draft { parent: None, model, min_recall: None, change, shards };
+        let draft = Draft { parent: None, model: model.clone(), min_recall: None, change, shards };
         super::publish(index, draft, new).map(|manifest| manifest.expect("no parent is asked for"))
     }
 
@@ -305,11 +314,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let index = dir.path();
         for expected in 1..=2u64 {
-            let manifest = publish(index, &model(), false, &[built(index, "x")]).unwrap();
+            let manifest = publish(index, &model(), false, vec![built(index, "x")]).unwrap();
             assert_eq!((manifest.generation, manifest.parent), (expected, expected.checked_sub(1).filter(|p| *p > 0)));
         }
         manifest::point_to(index, 1, &WriteLock::acquire(index).unwrap()).unwrap();
-        let third = publish(index, &model(), false, &[built(index, "x")]).unwrap();
+        let third = publish(index, &model(), false, vec![built(index, "x")]).unwrap();
         assert_eq!((third.generation, third.parent), (3, Some(1)));
         assert_eq!(manifest::predecessor(index, 3).unwrap(), 1);
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 3);
@@ -320,7 +329,7 @@ mod tests {
     fn builds_that_end_together_take_turns() {
         let dir = tempfile::tempdir().unwrap();
         let index = dir.path();
-        let publish_one = |name: String| publish(index, &model(), false, &[built(index, &name)]).unwrap().generation;
+        let publish_one = |name: String| publish(index, &model(), false, vec![built(index, &name)]).unwrap().generation;
         let mut numbers: Vec<u64> = std::thread::scope(|scope| {
             let builds: Vec<_> = (0..6).map(|at| scope.spawn(move || publish_one(format!("x{at}")))).collect();
             builds.into_iter().map(|build| build.join().unwrap()).collect()
@@ -344,14 +353,14 @@ mod tests {
     fn another_model_is_published_only_where_it_is_asked_for() {
         let dir = tempfile::tempdir().unwrap();
         let index = dir.path();
-        publish(index, &model(), false, &[built(index, "x")]).unwrap();
+        publish(index, &model(), false, vec![built(index, "x")]).unwrap();
         let renamed = ModelRecord { name: "another folder".into(), ..model() };
-        publish(index, &renamed, false, &[built(index, "x")]).unwrap();
+        publish(index, &renamed, false, vec![built(index, "x")]).unwrap();
         let other = ModelRecord { fingerprint: "beef".into(), ..model() };
-        let refused = publish(index, &other, false, &[built(index, "x")]).unwrap_err().to_string();
+        let refused = publish(index, &other, false, vec![built(index, "x")]).unwrap_err().to_string();
         assert!(["generation 2", "fingerprint f", "beef", "--new-model"].iter().all(|part| refused.contains(part)));
         assert_eq!(manifest::current(index).unwrap().generation, 2);
-        assert_eq!(publish(index, &other, true, &[built(index, "y")]).unwrap().generation, 3);
+        assert_eq!(publish(index, &other, true, vec![built(index, "y")]).unwrap().generation, 3);
     }
 
     #[test]
@@ -371,17 +380,17 @@ mod tests {
     fn a_failure_takes_back_what_was_moved() {
         let dir = tempfile::tempdir().unwrap();
         let index = dir.path();
-        publish(index, &model(), false, &[built(index, "x")]).unwrap();
+        publish(index, &model(), false, vec![built(index, "x")]).unwrap();
         let good = built(index, "y");
         let mut missing = built(index, "z");
         missing.dir = index.join("nowhere");
-        assert!(publish(index, &model(), false, &[good, missing]).is_err());
+        assert!(publish(index, &model(), false, vec![good, missing]).is_err());
         assert_eq!(manifest::current(index).unwrap().generation, 1);
         assert_eq!(manifest::generations(index).unwrap(), [1]);
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 1);
         // The last step fails: there is a directory with the name of the next pointer.
         fs_err::create_dir(index.join(format!("CURRENT.tmp-{}", std::process::id()))).unwrap();
-        assert!(publish(index, &model(), false, &[built(index, "w")]).is_err());
+        assert!(publish(index, &model(), false, vec![built(index, "w")]).is_err());
         assert_eq!(manifest::generations(index).unwrap(), [1]);
         assert!(!index.join("manifest-000002.json").exists() && !index.join(".publishing-000002").exists());
         assert_eq!(fs_err::read_dir(index.join(SHARDS_DIR)).unwrap().count(), 1);

@@ -1,5 +1,6 @@
 //! Deletes documents by key.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -7,23 +8,43 @@ use dyad_index::Snapshot;
 use dyad_index::manifest::Change;
 
 use super::deletions::{locate, without};
+use super::passages::live_passages_of;
 use super::{Outcome, commit};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::publish::Draft;
 
+/// How documents are deleted.
+#[derive(Debug, Clone, Copy)]
+pub struct DeleteConfig<'a> {
+    /// The index's directory.
+    pub index: &'a Path,
+    /// A generation that is open: shards that the current one has in common with it are not opened again.
+    pub known: Option<&'a Snapshot>,
+    /// The keys are of documents that were split: all of their passages are deleted.
+    pub passages: bool,
+    /// Nothing is published; the outcome says what would be.
+    pub dry_run: bool,
+}
+
 /// Deletes the documents with these keys, in one new generation. Keys that no document has are counted as rejected.
 pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<'_>) -> Result<Outcome, Error> {
-    let base = Snapshot::open(index)?;
-    let model = base.manifest().model.clone();
-    let distinct: HashSet<&str> = keys.iter().map(String::as_str).collect();
-    let read = keys.len() as u64;
-    let superseded = read - distinct.len() as u64;
-    let distinct: Vec<&str> = distinct.into_iter().collect();
-    let mut counts = Change { operation: "delete".to_owned(), read, superseded, ..Change::default() };
-    let outcome = commit(index, dry_run, base, |base| {
+    delete_documents(&DeleteConfig { index, known: None, passages: false, dry_run }, keys, control)
+}
+
+/// Deletes documents as configured, in one new generation. Keys that no document has are counted as rejected.
+pub fn delete_documents(config: &DeleteConfig<'_>, keys: &[String], control: JobControl<'_>) -> Result<Outcome, Error> {
+    let base = Snapshot::open_after(config.index, config.known)?;
+    let mut counts = Change { operation: "delete".to_owned(), ..Change::default() };
+    let outcome = commit(config.index, config.dry_run, base, |_, base| {
+        // Others may have added passages meanwhile.
+        let keys = if config.passages { Cow::Owned(live_passages_of(base, keys)?) } else { Cow::Borrowed(keys) };
+        let distinct: HashSet<&str> = keys.iter().map(String::as_str).collect();
+        let distinct: Vec<&str> = distinct.into_iter().collect();
         let nodes = locate(base, &distinct)?;
         let found = nodes.iter().map(Vec::len).sum::<usize>() as u64;
+        counts.read = keys.len() as u64;
+        counts.superseded = (keys.len() - distinct.len()) as u64;
         counts.indexed = found;
         counts.deleted = found;
         counts.rejected = distinct.len() as u64 - found;
@@ -33,7 +54,7 @@ pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<
         let manifest = base.manifest();
         Ok(Some(Draft {
             parent: Some(manifest.generation),
-            model: &model,
+            model: manifest.model.clone(),
             min_recall: manifest.min_recall,
             change: counts.clone(),
             shards: without(base, &nodes, control)?,

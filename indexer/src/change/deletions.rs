@@ -1,15 +1,22 @@
 //! Shards of a generation without some of their documents.
 
+use dyad_index::deletions::DeletedTerms;
+use dyad_index::ground_truth::NearestNodes;
 use dyad_index::manifest::MinRecall;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Shard;
-use dyad_index::{Deletions, Snapshot};
+use dyad_index::{Certificate, Deletions, GROUND_TRUTH_FILE, Snapshot};
 use rayon::prelude::*;
 
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::certify_live;
-use crate::publish::{DraftShard, ShardFiles};
+use crate::publish::DraftShard;
+
+/// Share of the documents among which recall was measured that may be deleted before it is measured again.
+const MAX_DELETED_SINCE: f64 = 0.01;
+/// What recall may have lost by them before it is measured again.
+const MAX_LOST_SINCE: f64 = 0.01;
 
 /// Live nodes with these keys, ascending, one list per shard.
 pub(super) fn locate<K: AsRef<str> + Sync>(base: &Snapshot, keys: &[K]) -> Result<Vec<Vec<u32>>, Error> {
@@ -34,11 +41,7 @@ pub(super) fn add(nodes: &mut [Vec<u32>], more: Vec<(usize, u32)>) {
 }
 
 /// The shards of a generation without these live nodes, one list per shard. A shard of which nothing is left is left out.
-pub(super) fn without<'a>(
-    base: &Snapshot,
-    nodes: &[Vec<u32>],
-    control: JobControl<'_>,
-) -> Result<Vec<DraftShard<'a>>, Error> {
+pub(super) fn without(base: &Snapshot, nodes: &[Vec<u32>], control: JobControl<'_>) -> Result<Vec<DraftShard>, Error> {
     let mut shards = Vec::with_capacity(base.shards().len());
     let total = nodes.iter().map(Vec::len).sum::<usize>() as u64;
     if total > 0 {
@@ -55,7 +58,7 @@ pub(super) fn without<'a>(
             control.progress.advance(nodes.len() as u64);
             Some(deletions)
         };
-        shards.push(DraftShard { files: ShardFiles::Kept(entry.clone()), deletions, updates: None });
+        shards.push(DraftShard { deletions, ..DraftShard::kept(entry) });
     }
     if total > 0 {
         control.progress.finish();
@@ -80,16 +83,44 @@ pub(super) fn delete_nodes(
     for node in nodes {
         live.remove(*node);
     }
-    let before = shard.deletions.as_ref().map(|deletions| deletions.terms.clone()).unwrap_or_default();
-    let cancelled = || control.cancel.is_cancelled();
-    let terms = shard.text.terms_of(nodes, &before, &cancelled)?.ok_or(Error::Cancelled)?;
-    let certificate = certify_live(&shard.dense, &live, control)?;
+    let (none, cancelled) = (DeletedTerms::default(), || control.cancel.is_cancelled());
+    let before = shard.deletions.as_ref().map_or(&none, |deletions| &deletions.terms);
+    let terms = shard.text.terms_of(nodes, before, &cancelled)?.ok_or(Error::Cancelled)?;
+    let certificate = match still_valid(shard, &live, nodes.len(), min_recall)? {
+        Some(certificate) => certificate,
+        None => certify_live(&shard.dense, &live, control)?,
+    };
     if let Some(MinRecall { recall: target, ef }) = min_recall {
-        let point = certificate.recall.iter().find(|point| point.ef == ef);
-        let recall = point.map_or(0.0, |point| point.recall_at_10);
+        let recall = certificate.least_recall(ef).unwrap_or(0.0);
         if recall < target {
             return Err(Error::BelowKept { shard: id.to_owned(), recall, target, ef });
         }
     }
     Ok(Deletions { live, terms, certificate })
+}
+
+/// The certificate of a shard, for fewer live nodes than it has: `deleted` fewer. None where recall must be measured again: too
+/// many were deleted since it was measured, or so near to its questions that recall may have fallen by too much, or below what the
+/// index must keep.
+fn still_valid(
+    shard: &Shard,
+    live: &NodeSet,
+    deleted: usize,
+    min_recall: Option<MinRecall>,
+) -> Result<Option<Certificate>, Error> {
+    let certificate = shard.certificate();
+    let since = certificate.vectors.saturating_sub(live.len() as u64);
+    if since as f64 > MAX_DELETED_SINCE * certificate.vectors as f64 {
+        return Ok(None);
+    }
+    let path = shard.dense.path().with_file_name(GROUND_TRUTH_FILE);
+    // Shards of earlier releases do not have what their questions should find.
+    if !path.exists() {
+        return Ok(None);
+    }
+    let nearest = NearestNodes::open(&path, shard.dense.meta().model.dim, shard.dense.len())?;
+    let lost_since = certificate.lost_since + nearest.most_lost(|node| shard.is_live(node), live, deleted);
+    let certificate = Certificate { lost_since, ..certificate.clone() };
+    let keeps = |MinRecall { recall, ef }| certificate.least_recall(ef).is_some_and(|least| least >= recall);
+    Ok((lost_since <= MAX_LOST_SINCE && min_recall.is_none_or(keeps)).then_some(certificate))
 }

@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use dyad_files::crc32c_of_file_until;
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::Snapshot;
-use dyad_index::lexical::TextDocument;
+use dyad_index::lexical::{StoredDocument, TextDocument};
 use dyad_index::manifest::{Change, METADATA_DIR, MetadataEntry, SHARDS_DIR, ShardEntry};
 use dyad_index::search::VectorRows;
 use dyad_index::snapshot::Shard;
 
 use super::deletions::delete_nodes;
+use super::difference::{live_nodes, shard_named};
+use super::merge_policy::mergeable;
 use super::metadata::write;
 use super::upsert::{build_like, held_out};
 use super::{Outcome, commit};
@@ -20,20 +23,11 @@ use crate::error::Error;
 use crate::graph_build::{BuildParams, InitialGraph, RecallGate, RecallTarget};
 use crate::job::{ShardBuilder, Spool, Workspace, shard_label, thread_pool};
 use crate::plan::Plan;
-use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard, ShardFiles};
+use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard};
 
-/// Share of deleted documents above which a shard is merged.
-const DELETED_SHARE: f64 = 0.1;
 /// What to do about a damaged file.
 const DAMAGED: &str =
     "The file is damaged: write an intact copy under another name and `mv` it there, or build the index again";
-/// A tier's factor in documents.
-const TIER: u64 = 8;
-/// Shards of the largest tier above which they are merged.
-const LARGE_SHARDS: usize = 8;
-/// The same for all smaller tiers: a small shard takes about a third as long to search as a large one, and little to merge.
-const SMALL_SHARDS: usize = 2;
-
 /// Which shards are merged, and how.
 #[derive(Debug, Clone)]
 pub struct MergeConfig {
@@ -53,57 +47,6 @@ pub struct MergeConfig {
     pub dry_run: bool,
     /// Returns the free space of the index's disk.
     pub free_space: FreeSpace,
-}
-
-/// Positions of shards that are to become one, in groups: shards of which more than a tenth is deleted; shards of one tier (a
-/// tier is a factor of eight in live documents, from the largest shard down) of which there are more than eight in the first
-/// tier, or more than two in another; and those an eighth as large as one of these, or smaller, since they add little to the
-/// work. With `all`, every shard. No group has more than `max_documents` live documents, except a single shard that has.
-pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Vec<usize>> {
-    let largest = shards.iter().map(ShardEntry::live).max().unwrap_or_default().max(1);
-    let tier = |entry: &ShardEntry| (largest / entry.live().max(1)).max(1).ilog(TIER);
-    let mut tiers: BTreeMap<u32, usize> = BTreeMap::new();
-    for entry in shards {
-        *tiers.entry(tier(entry)).or_default() += 1;
-    }
-    let deleted = |entry: &ShardEntry| entry.documents - entry.live();
-    let wanted = |entry: &ShardEntry| {
-        all || deleted(entry) as f64 > DELETED_SHARE * entry.documents as f64
-            || tiers
-                .get(&tier(entry))
-                .is_some_and(|shards| *shards > if tier(entry) == 0 { LARGE_SHARDS } else { SMALL_SHARDS })
-    };
-    let largest = shards.iter().filter(|entry| wanted(entry)).map(ShardEntry::live).max();
-    let joins = |entry: &ShardEntry| wanted(entry) || largest.is_some_and(|largest| entry.live() <= largest / TIER);
-    let mut chosen: Vec<usize> =
-        shards.iter().enumerate().filter(|(_, entry)| joins(entry)).map(|(at, _)| at).collect();
-    let live = |at: &usize| shards.get(*at).map_or(0, ShardEntry::live);
-    chosen.sort_by_key(|at| (live(at), *at));
-    let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
-    for at in chosen {
-        match groups.last_mut() {
-            Some((sum, group)) if *sum + live(&at) <= max_documents => {
-                *sum += live(&at);
-                group.push(at);
-            }
-            _ => groups.push((live(&at), vec![at])),
-        }
-    }
-    // A single shard with neither deletions nor changed metadata would be copied.
-    let useful = |group: &Vec<usize>| {
-        group.len() > 1
-            || group.iter().any(|at| {
-                shards.get(*at).is_some_and(|entry| wanted(entry) && (deleted(entry) > 0 || entry.metadata.is_some()))
-            })
-    };
-    groups
-        .into_iter()
-        .map(|(_, mut group)| {
-            group.sort_unstable();
-            group
-        })
-        .filter(useful)
-        .collect()
 }
 
 /// Merges the shards that need it, in one new generation. Documents that others delete meanwhile are deleted in the new
@@ -132,13 +75,21 @@ pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<Outcome, E
 /// A new shard, and where its documents come from.
 struct Rewritten {
     /// None where no document is left.
-    built: Option<CompleteShard>,
-    /// Source shard and node of each node.
-    sources: Vec<(String, u32)>,
-    /// Source shards.
-    replaced: Vec<String>,
-    /// Changed metadata of the source shards, as they were read.
-    metadata: BTreeMap<String, Option<MetadataEntry>>,
+    built: Option<Arc<CompleteShard>>,
+    /// The shards that it replaces, in the order of its nodes.
+    sources: Vec<RewrittenSource>,
+}
+
+/// A shard of which another one holds the live documents.
+struct RewrittenSource {
+    /// Name of the shard.
+    id: String,
+    /// Its nodes that the new shard holds, ascending; there they follow one another.
+    nodes: Vec<u32>,
+    /// Its changed metadata as they were read.
+    metadata: Option<MetadataEntry>,
+    /// The nodes of which these are.
+    updated: Vec<u32>,
 }
 
 /// Writes each group of shards again as one shard, without deleted documents and without those with the keys `without`.
@@ -151,7 +102,7 @@ pub(super) fn rewrite(
     control: JobControl<'_>,
 ) -> Result<Outcome, Error> {
     let model = base.manifest().model.clone();
-    let mut rewritten = Vec::with_capacity(groups.len());
+    let mut rewritten: Vec<Rewritten> = Vec::with_capacity(groups.len());
     let workspace = if config.dry_run { None } else { Some(Workspace::create(&config.index)?) };
     let threads = thread_pool(config.threads)?;
     if let Some(workspace) = &workspace {
@@ -163,14 +114,14 @@ pub(super) fn rewrite(
             rewritten.push(threads.install(work)?);
         }
     }
-    let prepare = |base: &Snapshot| {
+    let prepare = |_: Option<&Snapshot>, base: &Snapshot| {
         if groups.is_empty() {
             return Ok(None);
         }
-        let shards = threads.install(|| replaced(base, &rewritten, control))?;
+        let shards = threads.install(|| replaced(base, &rewritten, without, control))?;
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
-        Ok(Some(Draft { parent, model: &model, min_recall, change: change.clone(), shards }))
+        Ok(Some(Draft { parent, model: model.clone(), min_recall, change: change.clone(), shards }))
     };
     let outcome = commit(&config.index, config.dry_run, base, prepare)?;
     Ok(Outcome { change, ..outcome })
@@ -197,7 +148,6 @@ fn rewrite_group(
     let (builder, params, row_type) = build_like(base, config.threads);
     let model = &base.manifest().model;
     let mut members: Vec<(&ShardEntry, &Shard)> = group.iter().filter_map(|at| super::shards(base).nth(*at)).collect();
-    let replaced = members.iter().map(|(entry, _)| entry.id.clone()).collect();
     // Its documents are the first, so that the build can start from its graph.
     members.sort_by_key(|(entry, _)| std::cmp::Reverse(entry.live()));
     let live: u64 = members.iter().map(|(entry, _)| entry.live()).sum();
@@ -205,12 +155,13 @@ fn rewrite_group(
     check_space(&config.index, plan.disk_bytes(live), config.free_space)?;
     let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, 1))?;
     let mut spool = Spool::create(workspace, number, plan.terms_of_a_shard())?;
-    let mut sources = Vec::new();
+    let mut sources = Vec::with_capacity(members.len());
     let mut row = Vec::new();
     control.progress.begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));
     for (entry, shard) in &members {
         let rows = shard.dense.rows();
-        for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
+        let mut nodes = Vec::with_capacity(shard.len());
+        for node in live_nodes(shard) {
             control.check()?;
             let document = shard.document(node)?;
             control.progress.advance(1);
@@ -227,25 +178,26 @@ fn rewrite_group(
                 },
                 &row,
             )?;
-            sources.push((entry.id.clone(), node));
+            nodes.push(node);
         }
+        let updated = shard.updates.as_ref().map(|updates| updates.nodes().to_vec()).unwrap_or_default();
+        sources.push(RewrittenSource { id: entry.id.clone(), nodes, metadata: entry.metadata.clone(), updated });
         // The graph's memory is needed next; the vectors are in the spool.
         shard.dense.evict_vectors();
     }
     control.progress.finish();
-    let metadata = members.iter().map(|(entry, _)| (entry.id.clone(), entry.metadata.clone())).collect();
-    if sources.is_empty() {
-        return Ok(Rewritten { built: None, sources, replaced, metadata });
+    if sources.iter().all(|source| source.nodes.is_empty()) {
+        return Ok(Rewritten { built: None, sources });
     }
     let target = base.manifest().min_recall.map(RecallTarget::from);
     let questions = held_out(members.iter().map(|(_, shard)| *shard))?;
     let questions = questions.as_ref().map(|questions| questions as &dyn VectorRows);
     let gate = RecallGate { questions, target };
     let largest = members.first().filter(|_| !config.rebuild && builder.get().takes_initial());
-    let initial = largest.and_then(|(entry, shard)| initial_graph(&entry.id, shard, &sources, &params));
+    let initial = largest.and_then(|(_, shard)| initial_graph(shard, &sources, &params));
     let shard = ShardBuilder { model, builder: builder.get(), params: &params, row_type, gate, control };
-    let built = Some(shard.build(spool.close()?, initial.as_ref(), label)?);
-    Ok(Rewritten { built, sources, replaced, metadata })
+    let built = Some(Arc::new(shard.build(spool.close()?, initial.as_ref(), label)?));
+    Ok(Rewritten { built, sources })
 }
 
 /// Refuses a damaged shard: its faults would be copied under new checksums.
@@ -274,114 +226,115 @@ fn check_sums(index: &Path, entry: &ShardEntry, control: JobControl<'_>) -> Resu
     Ok(())
 }
 
-/// The graph of the first of the `sources`' shards, where the build starts from it.
-fn initial_graph<'a>(
-    id: &str,
-    shard: &'a Shard,
-    sources: &[(String, u32)],
-    params: &BuildParams,
-) -> Option<InitialGraph<'a>> {
-    let kept: Vec<u32> = sources.iter().take_while(|(source, _)| source == id).map(|(_, node)| *node).collect();
-    let suits = InitialGraph::suits(kept.len(), shard.dense.len(), sources.len());
+/// The graph of the shard that is the first of the `sources`, where the build starts from it.
+fn initial_graph<'a>(shard: &'a Shard, sources: &[RewrittenSource], params: &BuildParams) -> Option<InitialGraph<'a>> {
+    let kept = &sources.first()?.nodes;
+    let documents = sources.iter().map(|source| source.nodes.len()).sum();
+    let suits = InitialGraph::suits(kept.len(), shard.dense.len(), documents);
     let starts = suits && params.agree_with(&shard.dense.meta().build);
-    starts.then(|| InitialGraph::new(shard.dense.graph(), &kept)).flatten()
+    starts.then(|| InitialGraph::new(shard.dense.graph(), kept)).flatten()
 }
 
-/// Metadata that others have changed while a shard was built.
-fn changed_since(base: &Snapshot, one: &Rewritten, built: &CompleteShard) -> Result<Option<CompleteUpdates>, Error> {
-    let changed: BTreeMap<&str, &Shard> = super::shards(base)
-        .filter(|(entry, _)| one.metadata.get(&entry.id).is_some_and(|then| *then != entry.metadata))
-        .map(|(entry, shard)| (entry.id.as_str(), shard))
-        .collect();
-    let mut documents = BTreeMap::new();
-    for (node, (id, source)) in (0..).zip(&one.sources) {
-        let updates = changed.get(id.as_str()).and_then(|shard| shard.updates.as_ref());
-        if let Some(document) = updates.map(|updates| updates.document(*source)).transpose()?.flatten() {
-            documents.insert(node, document);
-        }
-    }
-    if documents.is_empty() {
-        return Ok(None);
-    }
-    // One for each generation that becomes current before this one is published.
-    write(&built.dir.with_extension(format!("metadata-{}", base.manifest().generation)), &documents).map(Some)
-}
-
-/// The shards of a generation, with the new ones in the place of the first that each replaces.
-fn replaced<'a>(
+/// The shards of a generation, with the new ones in the place of the first that each replaces. What others have deleted since
+/// the shards were read is deleted in the new ones, and what metadata they have changed is changed there.
+fn replaced(
     base: &Snapshot,
-    rewritten: &'a [Rewritten],
+    rewritten: &[Rewritten],
+    without: &BTreeSet<&str>,
     control: JobControl<'_>,
-) -> Result<Vec<DraftShard<'a>>, Error> {
-    let by_id: BTreeMap<&str, &Shard> = super::shards(base).map(|(entry, shard)| (entry.id.as_str(), shard)).collect();
-    let mut shards = Vec::with_capacity(by_id.len());
-    for one in rewritten {
-        if one.replaced.iter().any(|id| !by_id.contains_key(id.as_str())) {
-            // Another merge was faster, or the index was built again.
-            return Err(Error::Contended);
-        }
-    }
-    for (entry, _) in super::shards(base) {
-        let Some(one) = rewritten.iter().find(|one| one.replaced.contains(&entry.id)) else {
-            shards.push(DraftShard { files: ShardFiles::Kept(entry.clone()), deletions: None, updates: None });
+) -> Result<Vec<DraftShard>, Error> {
+    let mut shards = Vec::with_capacity(base.shards().len());
+    let mut placed = BTreeSet::new();
+    for (entry, shard) in super::shards(base) {
+        let source_of = |one: &Rewritten| one.sources.iter().position(|source| source.id == entry.id);
+        let Some((number, source)) = rewritten.iter().map(source_of).enumerate().find_map(with_number) else {
+            shards.push(DraftShard::kept(entry));
             continue;
         };
-        let Some(built) = one.built.as_ref().filter(|_| one.replaced.first() == Some(&entry.id)) else { continue };
-        let is_deleted = |(_, source): &(u32, &(String, u32))| {
-            by_id.get(source.0.as_str()).is_none_or(|shard| !shard.is_live(source.1))
-        };
-        let deleted: Vec<u32> = (0..).zip(&one.sources).filter(is_deleted).map(|(node, _)| node).collect();
-        let deletions = match deleted.len() {
-            0 => None,
-            all if all == one.sources.len() => continue,
-            // They were deleted while the shard was built.
-            _ => {
-                let (shard, kept) = (Shard::open_dir(&built.dir)?, base.manifest().min_recall);
-                Some(delete_nodes("merged", &shard, &deleted, kept, control)?)
-            }
-        };
-        let updates = changed_since(base, one, built)?;
-        shards.push(DraftShard { files: ShardFiles::Built(built), deletions, updates });
+        let Some(one) = rewritten.get(number) else { continue };
+        if let Some(source) = one.sources.get(source) {
+            refuse_unread(shard, source, without)?;
+        }
+        if placed.insert(number) {
+            shards.extend(rebased(base, one, control)?);
+        }
+    }
+    if placed.len() < rewritten.len() {
+        // Another merge was faster, the index was built again, or rolled back.
+        return Err(Error::Contended);
     }
     Ok(shards)
 }
 
-#[cfg(test)]
-mod tests {
-    use dyad_index::manifest::{DeletedEntry, FileEntry};
+fn with_number((number, source): (usize, Option<usize>)) -> Option<(usize, usize)> {
+    Some((number, source?))
+}
 
-    use super::*;
-
-    fn entry(documents: u64, deleted: u64) -> ShardEntry {
-        let file = FileEntry { path: "d".into(), bytes: 0, crc32c: 0 };
-        let gone = (deleted > 0).then_some(DeletedEntry { documents: deleted, file });
-        ShardEntry { id: String::new(), documents, files: Vec::new(), deleted: gone, metadata: None }
+/// Refuses a shard that was rewritten and has live documents that were not read: they were deleted then, and a rollback has
+/// brought them back.
+fn refuse_unread(shard: &Shard, source: &RewrittenSource, without: &BTreeSet<&str>) -> Result<(), Error> {
+    let mut read = source.nodes.iter().copied().peekable();
+    for node in live_nodes(shard) {
+        while read.next_if(|read| *read < node).is_some() {}
+        if read.peek() != Some(&node) && !without.contains(shard.dense.keys().key(node)) {
+            return Err(Error::Contended);
+        }
     }
+    Ok(())
+}
 
-    #[test]
-    fn shards_with_many_deletions_and_many_of_one_size_are_merged() {
-        let none: [Vec<usize>; 0] = [];
-        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 10), entry(12, 0)], 10_000, false), none);
-        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 11), entry(11, 0)], 10_000, false), [[1, 2]]);
-        assert_eq!(mergeable(&[entry(100, 0), entry(100, 11)], 10_000, false), [[1]], "not one of about its size");
-        assert_eq!(mergeable(&[entry(100, 11), entry(9, 0)], 89, false), [[0]], "there is no room for the other");
-        let mut shards: Vec<ShardEntry> = (0..8).map(|_| entry(60, 0)).collect();
-        assert_eq!(mergeable(&shards, 100_000, false), none, "eight of one size");
-        shards.push(entry(50, 0));
-        assert_eq!(mergeable(&shards, 100_000, false), [[0, 1, 2, 3, 4, 5, 6, 7, 8]]);
-        let mut shards = vec![entry(40_000, 0), entry(60, 0), entry(60, 0), entry(2, 0)];
-        assert_eq!(mergeable(&shards, 100_000, false), none, "two of each smaller size");
-        shards.push(entry(50, 0));
-        assert_eq!(mergeable(&shards, 100_000, false), [[1, 2, 3, 4]]);
+/// A new shard as a generation has the documents of its sources by now; none where nothing is left of it. Of a source that the
+/// generation does not name, no document is: others have replaced or moved each.
+fn rebased(base: &Snapshot, one: &Rewritten, control: JobControl<'_>) -> Result<Option<DraftShard>, Error> {
+    let Some(built) = &one.built else { return Ok(None) };
+    let mut deleted = Vec::new();
+    let mut new_node = 0;
+    for source in &one.sources {
+        let shard = shard_named(base, &source.id).map(|(_, shard)| shard);
+        for node in &source.nodes {
+            if shard.is_none_or(|shard| !shard.is_live(*node)) {
+                deleted.push(new_node);
+            }
+            new_node += 1;
+        }
     }
+    if deleted.len() == new_node as usize {
+        return Ok(None);
+    }
+    let deletions = if deleted.is_empty() {
+        None
+    } else {
+        let (shard, kept) = (Shard::open_dir(&built.dir)?, base.manifest().min_recall);
+        Some(delete_nodes("merged", &shard, &deleted, kept, control)?)
+    };
+    let updates = changed_since(base, one, built)?;
+    Ok(Some(DraftShard { deletions, updates, ..DraftShard::built(built) }))
+}
 
-    #[test]
-    fn no_new_shard_is_larger_than_asked_for_and_none_is_copied() {
-        let shards = [entry(60, 0), entry(50, 0), entry(30, 0), entry(200, 0), entry(40, 1)];
-        assert_eq!(mergeable(&shards, 100, true), [[2, 4]], "30 + 39; 50 + 60 would be too many");
-        assert_eq!(mergeable(&shards, 1_000, true), [[0, 1, 2, 3, 4]]);
-        assert!(mergeable(&[entry(9, 0)], 1_000, true).is_empty());
-        let changed = dyad_index::manifest::MetadataEntry { id: "m".into(), documents: 1, files: Vec::new() };
-        assert_eq!(mergeable(&[ShardEntry { metadata: Some(changed), ..entry(9, 0) }], 1_000, true), [[0]]);
+/// Metadata that others have changed, or a rollback has changed back, since a shard was built.
+fn changed_since(base: &Snapshot, one: &Rewritten, built: &CompleteShard) -> Result<Option<CompleteUpdates>, Error> {
+    let mut documents = BTreeMap::new();
+    let mut first = 0;
+    for source in &one.sources {
+        let current = shard_named(base, &source.id).filter(|(entry, _)| entry.metadata != source.metadata);
+        if let Some((_, shard)) = current {
+            let updated = shard.updates.iter().flat_map(|updates| updates.nodes());
+            let updated: BTreeSet<u32> = updated.chain(&source.updated).copied().collect();
+            let written = Shard::open_dir(&built.dir)?;
+            for node in updated.into_iter().filter(|node| shard.is_live(*node)) {
+                let Ok(at) = source.nodes.binary_search(&node) else { continue };
+                let new_node = first + at as u32;
+                let document = shard.document(node)?;
+                if written.document(new_node)?.metadata_json != document.metadata_json {
+                    documents.insert(new_node, StoredDocument { text: String::new(), ..document });
+                }
+            }
+        }
+        first += source.nodes.len() as u32;
     }
+    if documents.is_empty() {
+        return Ok(None);
+    }
+    // The new shard lies in the job's workspace.
+    write(built.dir.parent().unwrap_or(&built.dir), &documents).map(Some)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_files::sync_dir;
@@ -10,7 +11,6 @@ use dyad_index::lexical::{NODES_FILE, StoredDocument, write_updates};
 use dyad_index::manifest::Change;
 use dyad_index::snapshot::Shard;
 use rayon::prelude::*;
-use xxhash_rust::xxh3::Xxh3;
 
 use super::{Outcome, commit};
 use crate::control::{JobControl, Unit};
@@ -31,32 +31,13 @@ pub struct MetadataConfig {
     pub dry_run: bool,
 }
 
-/// New metadata by key.
-pub(super) type Changed = HashMap<String, NewMetadata>;
-
-/// New metadata of a document.
-#[derive(Debug)]
-pub(super) struct NewMetadata {
-    /// One JSON object, or nothing.
-    pub(super) json: String,
-    /// The [`text_hash`] that the document must have, where its text was compared.
-    pub(super) text: Option<u128>,
-}
-
-/// 128 bits of xxh3 of a title and a text.
-pub(super) fn text_hash(title: &str, text: &str) -> u128 {
-    let mut hash = Xxh3::new();
-    hash.update(&(title.len() as u64).to_le_bytes());
-    hash.update(title.as_bytes());
-    hash.update(text.as_bytes());
-    hash.digest128()
-}
+/// New metadata by key: one JSON object, or nothing.
+pub(super) type Changed = HashMap<String, String>;
 
 /// Replaces the metadata of documents, in one new generation. Texts and vectors stay, and nothing is embedded. Of several records of one key, the
 /// last counts; keys that no document has are counted as rejected.
 pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Result<Outcome, Error> {
     let base = Snapshot::open(&config.index)?;
-    let model = base.manifest().model.clone();
     let read = ReadOptions { repeated_keys: true, metadata_only: true, ..config.read.clone() };
     let mut corpus = CorpusReader::open(&config.corpus, &read)?;
     let (mut changed, mut records) = (Changed::new(), 0);
@@ -65,8 +46,8 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         control.check()?;
         let document = document?.value;
         records += 1;
-        let json = metadata_json(&document)?;
-        changed.insert(document.key, NewMetadata { json, text: None });
+        let json = metadata_json(&document).to_owned();
+        changed.insert(document.key, json);
     }
     control.progress.finish();
     corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
@@ -77,7 +58,7 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         ..Change::default()
     };
     let workspace = Workspace::create(&config.index)?;
-    let outcome = commit(&config.index, config.dry_run, base, |base| {
+    let outcome = commit(&config.index, config.dry_run, base, |_, base| {
         let found = locate(base, &changed)?;
         let (known, differ) = (found.known, found.nodes.iter().map(Vec::len).sum::<usize>() as u64);
         (change.indexed, change.unchanged) = (differ, known - differ);
@@ -85,15 +66,13 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         if differ == 0 {
             return Ok(None);
         }
-        let kept = |entry| DraftShard { files: ShardFiles::Kept(entry), deletions: None, updates: None };
-        let mut shards: Vec<DraftShard<'_>> = base.manifest().shards.iter().cloned().map(kept).collect();
+        let mut shards: Vec<DraftShard> = base.manifest().shards.iter().map(DraftShard::kept).collect();
         if !config.dry_run {
-            let dir = workspace.path().join(format!("metadata-{}", base.manifest().generation));
-            apply(base, &found.nodes, &mut shards, &dir, control)?;
+            apply(base, &found.nodes, &mut shards, workspace.path(), control)?;
         }
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
-        Ok(Some(Draft { parent, model: &model, min_recall, change: change.clone(), shards }))
+        Ok(Some(Draft { parent, model: manifest.model.clone(), min_recall, change: change.clone(), shards }))
     })?;
     Ok(Outcome { change, ..outcome })
 }
@@ -106,19 +85,10 @@ pub(super) struct Found<'a> {
     pub(super) known: u64,
 }
 
-/// Looks the documents up, and leaves out those that have these metadata. An error where the text that was compared is no
-/// longer there.
+/// Looks the documents up, and leaves out those that have these metadata.
 pub(super) fn locate<'a>(base: &Snapshot, changed: &'a Changed) -> Result<Found<'a>, Error> {
-    let find = |(key, new): (&'a String, &'a NewMetadata)| {
-        let found = base.find(key)?;
-        if let Some(expected) = new.text {
-            let stored = found.map(|(shard, node)| base.document(shard, node)).transpose()?;
-            if stored.is_none_or(|stored| text_hash(&stored.title, &stored.text) != expected) {
-                return Err(Error::Contended);
-            }
-        }
-        Ok(found.map(|(shard, node)| (shard, node, new.json.as_str())))
-    };
+    let find =
+        |(key, json): (&'a String, &'a String)| Ok(base.find(key)?.map(|(shard, node)| (shard, node, json.as_str())));
     let all: Vec<(usize, u32, &str)> =
         changed.par_iter().map(find).collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
     let known = all.len() as u64;
@@ -139,20 +109,20 @@ pub(super) fn locate<'a>(base: &Snapshot, changed: &'a Changed) -> Result<Found<
     Ok(Found { nodes, known })
 }
 
-/// Writes the changed metadata of every shard that has any, in addition to what was changed before, into directories under `dir`.
+/// Writes the changed metadata of every shard that has any, in addition to what was changed before, into directories of a
+/// workspace.
 pub(super) fn apply(
     base: &Snapshot,
     nodes: &[Vec<(u32, &str)>],
-    shards: &mut [DraftShard<'_>],
-    dir: &Path,
+    shards: &mut [DraftShard],
+    workspace: &Path,
     control: JobControl<'_>,
 ) -> Result<(), Error> {
-    for (at, ((entry, shard), nodes)) in super::shards(base).zip(nodes).enumerate() {
-        let same = |draft: &&mut DraftShard<'_>| matches!(&draft.files, ShardFiles::Kept(kept) if kept.id == entry.id);
+    for ((entry, shard), nodes) in super::shards(base).zip(nodes) {
+        let same = |draft: &&mut DraftShard| matches!(&draft.files, ShardFiles::Kept(kept) if kept.id == entry.id);
         let Some(draft) = shards.iter_mut().find(same).filter(|_| !nodes.is_empty()) else { continue };
         control.check()?;
-        fs_err::create_dir_all(dir)?;
-        draft.updates = Some(write(&dir.join(at.to_string()), &documents(shard, nodes)?)?);
+        draft.updates = Some(write(workspace, &documents(shard, nodes)?)?);
     }
     Ok(())
 }
@@ -174,11 +144,14 @@ fn documents(shard: &Shard, nodes: &[(u32, &str)]) -> Result<BTreeMap<u32, Store
     Ok(documents)
 }
 
-/// Writes changed metadata into a new directory.
-pub(super) fn write(dir: &Path, documents: &BTreeMap<u32, StoredDocument>) -> Result<CompleteUpdates, Error> {
-    fs_err::create_dir(dir)?;
-    write_updates(dir, documents.iter().map(|(node, document)| (*node, document)))?;
-    sync_dir(dir)?;
-    let (documents, files) = (documents.len() as u64, file_entries(dir, &[NODES_FILE])?);
-    Ok(CompleteUpdates { dir: dir.to_owned(), documents, files })
+/// Writes changed metadata into a new directory of a workspace. A change may be prepared several times, also for one generation: a
+/// roll-back makes it current again.
+pub(super) fn write(workspace: &Path, documents: &BTreeMap<u32, StoredDocument>) -> Result<CompleteUpdates, Error> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let dir = workspace.join(format!("metadata-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+    fs_err::create_dir(&dir)?;
+    write_updates(&dir, documents.iter().map(|(node, document)| (*node, document)))?;
+    sync_dir(&dir)?;
+    let (documents, files) = (documents.len() as u64, file_entries(&dir, &[NODES_FILE])?);
+    Ok(CompleteUpdates { dir, documents, files })
 }

@@ -5,21 +5,27 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `difference.rs` | which documents set one generation apart from another |
 //! | `deletions.rs` | shards of a generation without some of their documents |
 //! | `upsert.rs` | `append` and `upsert`: documents in, shards out |
+//! | `upsert_config.rs` | its parameters |
+//! | `upsert_job.rs` | passes over a batch, and again over what others have changed meanwhile |
 //! | `triage.rs` | which documents of a batch are new, need another vector, or are in the index as they are |
 //! | `staged.rs` | a batch on disk, of which the last record of each key counts |
 //! | `passages.rs` | passages of documents: those that an index has, and those that a document no longer has |
 //! | `delete.rs` | `delete` |
 //! | `metadata.rs` | `upsert --metadata-only` |
-//! | `merge.rs` | `merge`, and which shards should be |
+//! | `merge.rs` | `merge`: shards written again as one |
+//! | `merge_policy.rs` | which shards should be merged |
 //! | `reembed.rs` | `reembed`: the vectors of another model, from the stored texts |
 //! | `stored.rs` | the live documents of a generation as a batch of a corpus |
 //! | `purge.rs` | `purge`: documents removed from every generation |
 
 mod delete;
 mod deletions;
+mod difference;
 mod merge;
+mod merge_policy;
 mod metadata;
 mod passages;
 mod purge;
@@ -28,20 +34,24 @@ mod staged;
 mod stored;
 mod triage;
 mod upsert;
+mod upsert_config;
+mod upsert_job;
 
 use std::path::Path;
 
 use dyad_index::Snapshot;
 use dyad_index::manifest::{Change, Manifest, ShardEntry};
 
-pub use delete::delete;
-pub use merge::{MergeConfig, merge, mergeable};
+pub use delete::{DeleteConfig, delete, delete_documents};
+pub use merge::{MergeConfig, merge};
+pub use merge_policy::mergeable;
 pub use metadata::{MetadataConfig, update_metadata};
 pub use passages::{Passages, passages_of};
-pub use purge::{Purged, purge};
+pub use purge::{PurgeConfig, Purged, purge};
 pub use reembed::{Estimate, ReembedConfig, estimate, reembed};
 pub use triage::Operation;
-pub use upsert::{UpsertConfig, upsert};
+pub use upsert::{upsert, upsert_after};
+pub use upsert_config::UpsertConfig;
 
 use crate::error::Error;
 use crate::publish::{Draft, publish};
@@ -62,21 +72,23 @@ pub struct Outcome {
     pub documents_after: u64,
 }
 
-/// A change, prepared from a generation; none where it changes nothing.
-type Prepared<'a> = Result<Option<Draft<'a>>, Error>;
-
-/// Publishes what `prepare` makes of the current generation, and of each that becomes current meanwhile. With `dry_run`,
-/// nothing is published.
-fn commit<'a>(
+/// Publishes the draft that `prepare` makes of the current generation, and of each that becomes current meanwhile. With
+/// `dry_run`, nothing is published.
+///
+/// The draft of the first generation may rely on what was read of it: that a document was there with the same text, that a
+/// shard had these live documents. `prepare` also gets the generation that the draft before was made of, where another
+/// one has become current since, and looks at what it relies on again: the two may differ in any way, for instance by a
+/// rollback. What it cannot mend ends the change with [`Error::Contended`].
+fn commit(
     index: &Path,
     dry_run: bool,
     base: Snapshot,
-    mut prepare: impl FnMut(&Snapshot) -> Prepared<'a>,
+    mut prepare: impl FnMut(Option<&Snapshot>, &Snapshot) -> Result<Option<Draft>, Error>,
 ) -> Result<Outcome, Error> {
-    let mut base = base;
+    let (mut before, mut base) = (None, base);
     for _ in 0..ATTEMPTS {
         let documents_before = base.manifest().documents();
-        let Some(draft) = prepare(&base)? else {
+        let Some(draft) = prepare(before.as_ref(), &base)? else {
             let change = Change::default();
             return Ok(Outcome { manifest: None, change, documents_before, documents_after: documents_before });
         };
@@ -87,7 +99,8 @@ fn commit<'a>(
         if let Some(manifest) = publish(index, draft, false)? {
             return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after });
         }
-        base = Snapshot::open_after(index, Some(&base))?;
+        let next = Snapshot::open_after(index, Some(&base))?;
+        before = Some(std::mem::replace(&mut base, next));
     }
     Err(Error::Contended)
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use dyad_corpus::Document;
+use dyad_corpus::{Document, Metadata};
 use dyad_index::snapshot::Shard;
 use dyad_index::{Snapshot, manifest};
 use rayon::prelude::*;
-use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::gc::shards_of_all_generations;
 
 /// What makes passages of a batch's documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,6 +42,11 @@ impl Lengths {
 
     pub(super) fn add_whole(&mut self, document: &str) {
         self.0.insert(document.to_owned(), 0);
+    }
+
+    /// Whether this is the key of a passage of one of these documents.
+    pub(super) fn is_passage(&self, key: &str) -> bool {
+        numbered(key).is_some_and(|(document, number)| self.0.get(document).is_some_and(|length| number < *length))
     }
 
     /// The documents.
@@ -98,47 +103,58 @@ pub(super) fn is_passage(base: &Snapshot, key: &str, (shard, node): (usize, u32)
 }
 
 /// Document and number of a passage's key.
-fn numbered(key: &str) -> Option<(&str, u64)> {
+pub(super) fn numbered(key: &str) -> Option<(&str, u64)> {
     let (document, number) = key.rsplit_once('#')?;
     Some((document, number.parse().ok()?))
 }
 
 /// Document and number of a passage, by its key and its metadata.
-pub(super) fn passage<'a>(key: &'a str, metadata: Option<&Map<String, Value>>) -> Option<(&'a str, u64)> {
-    let of = metadata?.get("document")?.as_str()?;
-    numbered(key).filter(|(document, _)| *document == of)
+pub(super) fn passage<'a>(key: &'a str, metadata: Option<&Metadata>) -> Option<(&'a str, u64)> {
+    let (document, number) = numbered(key)?;
+    let of = metadata?.text("document")?;
+    (document == of).then_some((document, number))
 }
 
 /// The keys of all passages that an index has of these documents, and the documents' own keys where it holds them unsplit, or holds nothing of
 /// them. `all_generations` looks at what is deleted, and at other generations, too.
 pub fn passages_of(index: &Path, documents: &[String], all_generations: bool) -> Result<Vec<String>, Error> {
+    if !all_generations {
+        return live_passages_of(&Snapshot::open(index)?, documents);
+    }
     let mut found: Vec<BTreeSet<String>> = vec![BTreeSet::new(); documents.len()];
-    let name = |document: &str, number: u64| format!("{document}#{number}");
-    if all_generations {
-        let mut shards = BTreeSet::new();
-        for generation in manifest::generations(index)? {
-            shards.extend(manifest::load(index, generation)?.shards.into_iter().map(|entry| entry.id));
-        }
-        for id in shards {
-            let shard = Shard::open_dir(&index.join(manifest::SHARDS_DIR).join(id))?;
-            for (document, found) in documents.iter().zip(&mut found) {
-                found.extend(shard.passages(document, 0)?.into_iter().map(|(_, number)| name(document, number)));
-                if shard.dense.find(document)?.is_some() {
-                    found.insert(document.clone());
-                }
-            }
-        }
-    } else {
-        let base = Snapshot::open(index)?;
+    for id in shards_of_all_generations(index)? {
+        let shard = Shard::open_dir(&index.join(manifest::SHARDS_DIR).join(id))?;
         for (document, found) in documents.iter().zip(&mut found) {
-            found.extend(base.passages(document, 0)?.into_iter().map(|(.., number)| name(document, number)));
-            if base.find(document)?.is_some() {
+            let passages = shard.passages(document, 0)?;
+            found.extend(passages.into_iter().map(|(_, number)| passage_key(document, number)));
+            if shard.dense.find(document)?.is_some() {
                 found.insert(document.clone());
             }
         }
     }
-    let of = |(document, found): (&String, BTreeSet<String>)| {
-        if found.is_empty() { vec![document.clone()] } else { found.into_iter().collect() }
-    };
-    Ok(documents.iter().zip(found).flat_map(of).collect())
+    Ok(documents.iter().zip(found).flat_map(keys_or_own).collect())
+}
+
+/// The same of the live documents of one generation.
+pub(super) fn live_passages_of(base: &Snapshot, documents: &[String]) -> Result<Vec<String>, Error> {
+    let mut keys = Vec::with_capacity(documents.len());
+    for document in documents {
+        let passages = base.passages(document, 0)?;
+        let mut found: BTreeSet<String> =
+            passages.into_iter().map(|(.., number)| passage_key(document, number)).collect();
+        if base.find(document)?.is_some() {
+            found.insert(document.clone());
+        }
+        keys.extend(keys_or_own((document, found)));
+    }
+    Ok(keys)
+}
+
+fn passage_key(document: &str, number: u64) -> String {
+    format!("{document}#{number}")
+}
+
+/// What was found of a document, or its own key.
+fn keys_or_own((document, found): (&String, BTreeSet<String>)) -> Vec<String> {
+    if found.is_empty() { vec![document.clone()] } else { found.into_iter().collect() }
 }

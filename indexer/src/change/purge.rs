@@ -1,18 +1,29 @@
 //! Removes documents from every generation, so that no rollback brings them back: the shards that hold them are written again
 //! without them, and the generations that name the old ones are removed.
+//!
+//! Others may roll back, or publish, at any moment of that. A purge has ended when it has looked into every generation that
+//! is left, and has found none of the documents.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use dyad_index::Snapshot;
-use dyad_index::manifest::{self, Change, SHARDS_DIR};
+use dyad_index::manifest::{self, Change, Manifest, SHARDS_DIR};
 use dyad_index::shard::{DENSE_FILE, DenseShard};
 
 use super::Outcome;
 use super::merge::{MergeConfig, rewrite};
+use super::passages::passages_of;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::gc::{self, Collected};
+
+/// Times that the documents are removed, where other jobs bring them back, before a purge gives up.
+const ROUNDS: usize = 5;
+/// Between two looks whether they still do.
+const READERS_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a purge did, or would do.
 #[derive(Debug, Clone)]
@@ -21,71 +32,191 @@ pub struct Purged {
     pub outcome: Outcome,
     /// The generations that were removed, or could not be because a process of this machine reads them.
     pub collected: Collected,
+    /// The generations that were published, ascending: more than one where other jobs brought documents back meanwhile.
+    pub published: Vec<Manifest>,
+}
+
+/// What is purged, and how.
+#[derive(Debug, Clone)]
+pub struct PurgeConfig {
+    /// How the shards that hold the documents are written again; `all` says nothing here.
+    pub rewrite: MergeConfig,
+    /// The keys are of documents that were split: all of their passages in any generation are purged.
+    pub passages: bool,
+    /// How long to wait for programs of this machine that read a generation with the documents. A searcher that watches its
+    /// index opens the next one within half a second.
+    pub wait: Duration,
 }
 
 /// Removes the documents with these keys from the index, live, deleted and of earlier generations. Keys that no generation holds
 /// are counted as rejected.
-pub fn purge(config: &MergeConfig, keys: &[String], control: JobControl<'_>) -> Result<Purged, Error> {
-    let base = Snapshot::open(&config.index)?;
-    let read = keys.len() as u64;
-    let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
-    let holds = |shard: &DenseShard| -> Result<bool, Error> {
-        keys.iter().try_fold(false, |found, key| Ok(found || shard.find(key)?.is_some()))
-    };
+///
+/// [`Error::PurgeUndone`] where other jobs bring the documents back again and again.
+pub fn purge(config: &PurgeConfig, keys: &[String], control: JobControl<'_>) -> Result<Purged, Error> {
+    let index = &config.rewrite.index;
+    let mut sum: Option<Purged> = None;
+    for _ in 0..ROUNDS {
+        control.check()?;
+        let all = keys_of(config, keys)?;
+        let distinct: BTreeSet<&str> = all.iter().map(String::as_str).collect();
+        let round = match purge_once(config, all.len(), &distinct, control) {
+            // Another job has changed the shards that were written again.
+            Err(Error::Contended) => continue,
+            other => other?,
+        };
+        let purged = match sum.take() {
+            Some(sum) => sum.followed_by(round),
+            None => round,
+        };
+        let all = keys_of(config, keys)?;
+        let distinct = all.iter().map(String::as_str).collect();
+        if config.rewrite.dry_run || left(index, &distinct, &purged.collected.in_use)?.is_empty() {
+            return Ok(purged);
+        }
+        sum = Some(purged);
+    }
+    Err(if sum.is_some() { Error::PurgeUndone } else { Error::Contended })
+}
+
+/// The keys to purge, passages that the index holds by now included.
+fn keys_of<'k>(config: &PurgeConfig, keys: &'k [String]) -> Result<Cow<'k, [String]>, Error> {
+    if config.passages {
+        return Ok(Cow::Owned(passages_of(&config.rewrite.index, keys, true)?));
+    }
+    Ok(Cow::Borrowed(keys))
+}
+
+impl Purged {
+    /// Both rounds as one: the first one says what there was to purge.
+    fn followed_by(self, next: Self) -> Self {
+        let outcome = Outcome {
+            manifest: next.outcome.manifest.or(self.outcome.manifest),
+            documents_after: next.outcome.documents_after,
+            ..self.outcome
+        };
+        let mut removed = self.collected.removed;
+        removed.extend(next.collected.removed);
+        let bytes = self.collected.bytes + next.collected.bytes;
+        let published = self.published.into_iter().chain(next.published).collect();
+        Self { outcome, collected: Collected { removed, bytes, ..next.collected }, published }
+    }
+}
+
+/// Writes the shards of the current generation that hold the documents again, and removes all other generations that do.
+fn purge_once(
+    config: &PurgeConfig,
+    read: usize,
+    keys: &BTreeSet<&str>,
+    control: JobControl<'_>,
+) -> Result<Purged, Error> {
+    let (index, dry_run) = (&config.rewrite.index, config.rewrite.dry_run);
+    let base = Snapshot::open(index)?;
     let mut groups = Vec::new();
     for (at, shard) in base.shards().iter().enumerate() {
-        if holds(&shard.dense)? {
+        if holds_any(&shard.dense, keys)? {
             groups.push(vec![at]);
         }
     }
-    let held = held(&config.index, &keys)?;
+    let held = held(index, keys)?;
     let mut live = 0;
-    for key in &keys {
+    for key in keys {
         if base.find(key)?.is_some() {
             live += 1;
         }
     }
     let change = Change {
         operation: "purge".to_owned(),
-        read,
+        read: read as u64,
         indexed: held.len() as u64,
         deleted: live,
-        superseded: read - keys.len() as u64,
+        superseded: (read - keys.len()) as u64,
         rejected: (keys.len() - held.len()) as u64,
         ..Change::default()
     };
-    let mut outcome = rewrite(config, base, &groups, &keys, change, control)?;
-    if config.dry_run {
+    let mut outcome = rewrite(&config.rewrite, base, &groups, keys, change, control)?;
+    if dry_run {
         outcome.documents_after -= live;
     }
-    // The shards that hold them now are those of other generations, and those that others have added meanwhile.
-    let current = manifest::current(&config.index)?;
-    let mut affected = BTreeSet::new();
-    for generation in manifest::generations(&config.index)? {
-        if generation == current.generation {
-            continue;
-        }
-        for entry in manifest::load(&config.index, generation)?.shards {
-            let path = config.index.join(SHARDS_DIR).join(&entry.id).join(DENSE_FILE);
-            if holds(&DenseShard::open(&path)?)? {
-                affected.insert(generation);
-                break;
-            }
+    let current = manifest::current(index)?.generation;
+    let affected = holding(index, keys, |generation| generation != current)?;
+    let collected = remove_when_unread(config, &affected, control)?;
+    let published = outcome.manifest.iter().cloned().collect();
+    Ok(Purged { outcome, collected, published })
+}
+
+/// Removes generations, and waits a while for programs that read one of them.
+fn remove_when_unread(
+    config: &PurgeConfig,
+    affected: &BTreeSet<u64>,
+    control: JobControl<'_>,
+) -> Result<Collected, Error> {
+    let MergeConfig { index, dry_run, .. } = &config.rewrite;
+    let until = Instant::now() + config.wait;
+    let mut collected = gc::remove(index, affected, *dry_run)?;
+    while !dry_run && !collected.in_use.is_empty() && Instant::now() < until {
+        control.check()?;
+        std::thread::sleep(READERS_PAUSE);
+        let more = gc::remove(index, affected, false)?;
+        collected.removed.extend(more.removed);
+        collected.bytes += more.bytes;
+        collected.in_use = more.in_use;
+        collected.kept = more.kept;
+    }
+    Ok(collected)
+}
+
+/// The generations that still hold a document, but for those that could not be removed.
+fn left(index: &Path, keys: &BTreeSet<&str>, in_use: &[u64]) -> Result<BTreeSet<u64>, Error> {
+    holding(index, keys, |generation| !in_use.contains(&generation))
+}
+
+/// The generations, of those asked for, in which a shard holds one of the documents, live or deleted. A manifest that is
+/// damaged counts too: what it names cannot be told, and a copy of it would bring the documents back.
+fn holding(index: &Path, keys: &BTreeSet<&str>, is_asked_for: impl Fn(u64) -> bool) -> Result<BTreeSet<u64>, Error> {
+    let mut found = BTreeSet::new();
+    for generation in manifest::generations(index)?.into_iter().filter(|generation| is_asked_for(*generation)) {
+        let holds = match manifest::load(index, generation) {
+            Ok(manifest) => manifest_holds(index, &manifest, keys)?,
+            Err(dyad_index::Error::Format { .. }) => true,
+            // Another job has removed it meanwhile.
+            Err(dyad_index::Error::NoGeneration { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        if holds {
+            found.insert(generation);
         }
     }
-    let collected = gc::remove(&config.index, &affected, config.dry_run)?;
-    Ok(Purged { outcome, collected })
+    Ok(found)
+}
+
+fn manifest_holds(index: &Path, manifest: &Manifest, keys: &BTreeSet<&str>) -> Result<bool, Error> {
+    for entry in &manifest.shards {
+        if holds_any(&open_shard(index, &entry.id)?, keys)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn open_shard(index: &Path, id: &str) -> Result<DenseShard, Error> {
+    Ok(DenseShard::open(&index.join(SHARDS_DIR).join(id).join(DENSE_FILE))?)
+}
+
+/// Whether a shard holds one of the documents, live or deleted.
+fn holds_any(shard: &DenseShard, keys: &BTreeSet<&str>) -> Result<bool, Error> {
+    for key in keys {
+        if shard.find(key)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Those of the keys that a shard of any generation holds, live or deleted.
 fn held<'a>(index: &Path, keys: &BTreeSet<&'a str>) -> Result<BTreeSet<&'a str>, Error> {
-    let mut shards = BTreeSet::new();
-    for generation in manifest::generations(index)? {
-        shards.extend(manifest::load(index, generation)?.shards.into_iter().map(|entry| entry.id));
-    }
     let mut held = BTreeSet::new();
-    for id in shards {
-        let shard = DenseShard::open(&index.join(SHARDS_DIR).join(id).join(DENSE_FILE))?;
+    for id in gc::shards_of_all_generations(index)? {
+        let shard = open_shard(index, &id)?;
         for key in keys {
             if shard.find(key)?.is_some() {
                 held.insert(*key);

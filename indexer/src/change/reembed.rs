@@ -11,6 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dyad_files::space::{FreeSpace, check_space};
@@ -21,6 +22,7 @@ use dyad_index::snapshot::Shard;
 use dyad_index::{ModelRecord, Snapshot};
 
 use super::deletions::delete_nodes;
+use super::difference::Difference;
 use super::stored::{Stored, places};
 use super::upsert::build_like;
 use super::{ATTEMPTS, Outcome};
@@ -29,7 +31,7 @@ use crate::error::Error;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
 use crate::job::{KeptShards, Pass, ShardBuilder, Spooled, Workspace, shard_label, thread_pool};
 use crate::plan::Plan;
-use crate::publish::{CompleteShard, Draft, DraftShard, ShardFiles, publish};
+use crate::publish::{CompleteShard, Draft, DraftShard, publish};
 use crate::source::{Batch, VectorSource};
 
 /// Most shards.
@@ -79,7 +81,7 @@ pub struct Estimate {
 
 /// A new shard that no generation names yet.
 struct Fresh {
-    complete: CompleteShard,
+    complete: Arc<CompleteShard>,
     shard: Shard,
     /// Nodes whose documents are gone by now, or are in a later shard.
     gone: BTreeSet<u32>,
@@ -124,7 +126,7 @@ pub fn reembed(
     let threads = thread_pool(config.threads)?;
     let shard = ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, gate, control };
     let build = |kept: &mut KeptShards, spooled: Spooled, label: &str| -> Result<Fresh, Error> {
-        let complete = threads.install(|| kept.build(spooled, &shard, label))?;
+        let complete = Arc::new(threads.install(|| kept.build(spooled, &shard, label))?);
         let shard = Shard::open_dir(&complete.dir)?;
         Ok(Fresh { complete, shard, gone: BTreeSet::new() })
     };
@@ -168,7 +170,7 @@ pub fn reembed(
         change.read = change.indexed;
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
         let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
-        let draft = Draft { parent, model: &model, min_recall: kept, change: change.clone(), shards };
+        let draft = Draft { parent, model: model.clone(), min_recall: kept, change: change.clone(), shards };
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {
             source.published();
@@ -186,7 +188,7 @@ fn since(
     fresh: &mut [Fresh],
     control: JobControl<'_>,
 ) -> Result<Vec<(usize, u32)>, Error> {
-    let Difference { new, gone } = difference(last, current, control)?;
+    let Difference { new, gone } = Difference::between(last, current, control)?;
     control.progress.note(&format!(
         "generation {} came meanwhile: {} documents are new or changed, {} are gone",
         current.manifest().generation,
@@ -264,55 +266,6 @@ fn shards(documents: u64, most: u64) -> usize {
     usize::try_from(documents.div_ceil(most.max(1))).unwrap_or(usize::MAX).clamp(1, MOST_SHARDS)
 }
 
-/// What sets a generation apart from an earlier one.
-struct Difference {
-    /// Documents of the later one that the earlier one has not, or has with other fields: shard and node.
-    new: Vec<(usize, u32)>,
-    /// Keys of documents of the earlier one that the later one has not, or has with other fields.
-    gone: Vec<String>,
-}
-
-/// Compares two generations. Shards that both have differ in their deletions and changed metadata only, and the others document by document,
-/// so that a merge, which moves documents, changes nothing here.
-fn difference(last: &Snapshot, current: &Snapshot, control: JobControl<'_>) -> Result<Difference, Error> {
-    let mut found = Difference { new: Vec::new(), gone: Vec::new() };
-    let same = |id: &str| super::shards(last).find(|(entry, _)| entry.id == id);
-    for (at, (entry, shard)) in super::shards(current).enumerate() {
-        // What is in the same place with the same metadata is the same.
-        let known = same(&entry.id).filter(|(before, _)| before.metadata == entry.metadata);
-        for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
-            if known.is_some_and(|(_, before)| before.is_live(node)) {
-                continue;
-            }
-            control.check()?;
-            let document = shard.document(node)?;
-            match last.find(&document.key)? {
-                Some((shard, node)) if last.document(shard, node)? == document => {}
-                Some(_) => {
-                    found.gone.push(document.key);
-                    found.new.push((at, node));
-                }
-                None => found.new.push((at, node)),
-            }
-        }
-    }
-    let still = |id: &str| super::shards(current).find(|(entry, _)| entry.id == id).map(|(_, shard)| shard);
-    for (entry, shard) in super::shards(last) {
-        let now = still(&entry.id);
-        for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
-            if now.is_some_and(|now| now.is_live(node)) {
-                continue;
-            }
-            control.check()?;
-            let key = shard.dense.keys().key(node);
-            if current.find(key)?.is_none() {
-                found.gone.push(key.to_owned());
-            }
-        }
-    }
-    Ok(found)
-}
-
 /// Notes that a document of the new shards is gone.
 fn forget(fresh: &mut [Fresh], key: &str) -> Result<(), Error> {
     for one in fresh {
@@ -325,11 +278,11 @@ fn forget(fresh: &mut [Fresh], key: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn drafts<'a>(
-    fresh: &'a [Fresh],
+fn drafts(
+    fresh: &[Fresh],
     kept: Option<dyad_index::manifest::MinRecall>,
     control: JobControl<'_>,
-) -> Result<Vec<DraftShard<'a>>, Error> {
+) -> Result<Vec<DraftShard>, Error> {
     let mut shards = Vec::with_capacity(fresh.len());
     for one in fresh {
         let gone: Vec<u32> = one.gone.iter().copied().collect();
@@ -338,7 +291,7 @@ fn drafts<'a>(
             all if all as u64 == one.complete.documents => continue,
             _ => Some(delete_nodes("re-embedded", &one.shard, &gone, kept, control)?),
         };
-        shards.push(DraftShard { files: ShardFiles::Built(&one.complete), deletions, updates: None });
+        shards.push(DraftShard { deletions, ..DraftShard::built(&one.complete) });
     }
     Ok(shards)
 }

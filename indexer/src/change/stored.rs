@@ -1,6 +1,6 @@
 //! The live documents of a generation, read from its shards as if they were a batch of a corpus.
 
-use dyad_corpus::{Document, Located};
+use dyad_corpus::{Document, Located, Metadata};
 use dyad_index::Snapshot;
 use dyad_index::snapshot::Shard;
 
@@ -34,8 +34,7 @@ impl<'a> Stored<'a> {
 
     fn document(&self, shard: usize, node: u32) -> std::io::Result<Document> {
         let stored = self.base.document(shard, node).map_err(std::io::Error::other)?;
-        let metadata =
-            if stored.metadata_json.is_empty() { None } else { serde_json::from_str(&stored.metadata_json)? };
+        let metadata = Metadata::of_stored(stored.metadata_json);
         Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata })
     }
 }

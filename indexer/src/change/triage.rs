@@ -1,12 +1,13 @@
 //! Which documents of a batch are new, need another vector, can keep theirs, or are in the index as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use dyad_corpus::{Document, Located};
 use dyad_index::Snapshot;
 
-use super::metadata::{Changed, NewMetadata, text_hash};
+use super::metadata::Changed;
 use super::passages::{Lengths, Passages, Stored, is_passage, passage};
+use super::staged::key_hash;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::{Spool, metadata_json};
@@ -40,8 +41,8 @@ impl Operation {
 enum Decision {
     /// It is indexed with the vector of its source.
     Embed,
-    /// Its text has not changed, and its vector is kept.
-    NewMetadata(NewMetadata),
+    /// Its text has not changed, and its vector is kept. The new metadata are one JSON object, or nothing.
+    NewMetadata(String),
     /// The index holds it as it is, or it is not to be replaced.
     Skip,
 }
@@ -57,6 +58,8 @@ pub(super) struct Triage<'a, 'd> {
     pub(super) control: JobControl<'a>,
     /// New metadata of documents that keep their vectors.
     pub(super) changed: &'a mut Changed,
+    /// By [`key_hash`]: records that were not spooled because of what the index holds.
+    pub(super) relied_on: &'a mut HashSet<u128>,
     /// What makes passages of documents.
     pub(super) passages: Passages,
     /// Longest input of the source's model, in tokens.
@@ -64,7 +67,7 @@ pub(super) struct Triage<'a, 'd> {
     /// How many passages documents have.
     pub(super) lengths: &'a mut Lengths,
     /// Keys of documents that could be those of passages, and whether the source has got them.
-    pub(super) alike: BTreeMap<String, bool>,
+    pub(super) alike: &'a mut BTreeMap<String, bool>,
     /// Passages of the source, without one for each document.
     pub(super) more: u64,
     /// Documents that the index holds as they are.
@@ -98,6 +101,7 @@ impl Triage<'_, '_> {
     /// Spools a document with the vector of its source, where it is to be indexed.
     pub(super) fn place(&mut self, document: &Document, row: &[f32]) -> Result<(), Error> {
         if self.all && !matches!(self.decide(document)?, Decision::Embed) {
+            self.relied_on.insert(key_hash(&document.key));
             return Ok(());
         }
         self.note_length(document)?;
@@ -164,12 +168,12 @@ impl Triage<'_, '_> {
         if (&stored.title, &stored.text) != (&document.title, &document.text) {
             return Ok(Decision::Embed);
         }
-        let json = metadata_json(document)?;
+        let json = metadata_json(document).to_owned();
         if stored.metadata_json == json {
             self.unchanged += 1;
             return Ok(Decision::Skip);
         }
-        Ok(Decision::NewMetadata(NewMetadata { json, text: Some(text_hash(&stored.title, &stored.text)) }))
+        Ok(Decision::NewMetadata(json))
     }
 
     /// Whether these are the passages that a document comes to, of some length.
@@ -187,7 +191,7 @@ impl Triage<'_, '_> {
             for (passage, stored) in passages.iter().zip(&stored) {
                 let fields =
                     (&stored.key, &stored.title, &stored.text) == (&passage.key, &passage.title, &passage.text);
-                same = same && fields && stored.metadata_json == metadata_json(passage)?;
+                same = same && fields && stored.metadata_json == metadata_json(passage);
             }
             if same {
                 return Ok(true);
@@ -212,10 +216,17 @@ impl Triage<'_, '_> {
             if self.passages == Passages::Source && claims {
                 self.alike.insert(document.value.key.clone(), matches!(decision, Decision::Embed));
             }
+            let hash = key_hash(&document.value.key);
             match decision {
-                Decision::Embed => return Ok(Some(document)),
-                Decision::Skip => {}
-                Decision::NewMetadata(new) => drop(self.changed.insert(document.value.key, new)),
+                Decision::Embed => {
+                    self.relied_on.remove(&hash);
+                    return Ok(Some(document));
+                }
+                Decision::Skip => _ = self.relied_on.insert(hash),
+                Decision::NewMetadata(json) => {
+                    self.relied_on.insert(hash);
+                    self.changed.insert(document.value.key, json);
+                }
             }
         }
     }

@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use dyad_command::cancel_on_signal;
 use dyad_files::space::{boundless, free_space};
 use dyad_indexer::change::{
-    MergeConfig, MetadataConfig, Operation, Outcome, UpsertConfig, delete, merge, passages_of, purge, update_metadata,
-    upsert,
+    DeleteConfig, MergeConfig, MetadataConfig, Operation, Outcome, PurgeConfig, UpsertConfig, delete_documents, merge,
+    purge, update_metadata, upsert,
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::{Collected, gc};
@@ -118,6 +118,9 @@ pub(super) struct PurgeArguments {
     /// The keys are of documents that were indexed with `--split`: all of their passages are purged
     #[arg(long)]
     passages: bool,
+    /// Wait as long for programs that read a generation with the documents to open the next one: 0s, 5s, 1m
+    #[arg(long, value_name = "TIME", value_parser = age, default_value = "5s")]
+    wait: Duration,
     #[command(flatten)]
     rewrite: RewriteArguments,
     #[command(flatten)]
@@ -212,11 +215,9 @@ fn add(documents: &documents::Arguments, report: &Report, operation: Operation) 
 pub(super) fn remove(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
-    let mut keys = keys(&arguments.keys)?;
-    if arguments.passages {
-        keys = passages_of(&arguments.index, &keys, false)?;
-    }
-    let outcome = delete(&arguments.index, &keys, arguments.report.dry_run, control)?;
+    let DeleteArguments { index, passages, report, .. } = arguments;
+    let config = DeleteConfig { index, known: None, passages: *passages, dry_run: report.dry_run };
+    let outcome = delete_documents(&config, &keys(&arguments.keys)?, control)?;
     close(&arguments.index, &outcome, None, &arguments.report, began)
 }
 
@@ -231,12 +232,9 @@ pub(super) fn compact(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
 pub(super) fn erase(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
-    let config = arguments.rewrite.config(&arguments.index, false, arguments.report.dry_run)?;
-    let mut keys = keys(&arguments.keys)?;
-    if arguments.passages {
-        keys = passages_of(&arguments.index, &keys, true)?;
-    }
-    let purged = purge(&config, &keys, control)?;
+    let rewrite = arguments.rewrite.config(&arguments.index, false, arguments.report.dry_run)?;
+    let config = PurgeConfig { rewrite, passages: arguments.passages, wait: arguments.wait };
+    let purged = purge(&config, &keys(&arguments.keys)?, control)?;
     let in_use = &purged.collected.in_use;
     close(&arguments.index, &purged.outcome, Some(&purged.collected), &arguments.report, began)?;
     if in_use.is_empty() {

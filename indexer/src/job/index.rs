@@ -1,11 +1,12 @@
 //! The steps of a build in order: inputs, plan, one pass over the corpus, the shards one by one, publish.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use dyad_files::create_dir_synced;
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::format::RowType;
-use dyad_index::manifest::{Change, Manifest};
+use dyad_index::manifest::{self, Change, Manifest};
 use dyad_index::search::VectorRows;
 use dyad_index::{Certificate, ModelRecord};
 use xxhash_rust::xxh3::xxh3_64;
@@ -19,7 +20,7 @@ use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
 use crate::plan::Plan;
-use crate::publish::{Draft, DraftShard, ShardFiles, check_model, publish};
+use crate::publish::{CompleteShard, Draft, DraftShard, check_model, publish};
 use crate::source::{Batch, Corpus, VectorSource};
 
 /// Most shards of a build: each holds a file and a text index open during the pass.
@@ -94,6 +95,7 @@ pub fn build_index(
         target: config.target,
     };
     create_dir_synced(&config.index)?;
+    let before = manifest::current_generation(&config.index).ok().flatten();
     let workspace = Workspace::create(&config.index)?;
     let questions = gate.questions.map_or(0, VectorRows::len);
     let plan = planned(config, corpus.as_ref(), source, questions, control)?;
@@ -125,26 +127,24 @@ pub fn build_index(
     };
     let pool = thread_pool(config.params.threads)?;
     let count = spooled.len();
-    let mut built = Vec::with_capacity(count);
+    let mut built: Vec<Arc<CompleteShard>> = Vec::with_capacity(count);
     kept.remove_others(&spooled, &builder)?;
     for (number, shard) in spooled.into_iter().enumerate() {
-        built.push(pool.install(|| kept.build(shard, &builder, &shard_label(number, count)))?);
+        built.push(Arc::new(pool.install(|| kept.build(shard, &builder, &shard_label(number, count)))?));
     }
     let indexed = built.iter().map(|shard| shard.documents).sum();
     let rejected = corpus.rejected();
     let (operation, read, truncated) = ("build".to_owned(), indexed + rejected, source.truncated());
     let change = Change { operation, read, indexed, rejected, truncated, ..Change::default() };
-    let shards = built
-        .iter()
-        .map(|built| DraftShard { files: ShardFiles::Built(built), deletions: None, updates: None })
-        .collect();
+    let shards = built.iter().map(DraftShard::built).collect();
     let min_recall = config.target.map(RecallTarget::kept);
-    let draft = Draft { parent: None, model: &model, min_recall, change, shards };
+    let draft = Draft { parent: None, model: model.clone(), min_recall, change, shards };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     source.published();
     kept.published();
+    warn_of_meanwhile(before, &manifest, control);
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
-    let certificates = built.into_iter().map(|shard| shard.certificate).collect();
+    let certificates = built.iter().map(|shard| shard.certificate.clone()).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })
 }
 
@@ -170,6 +170,17 @@ fn planned(
     let Some(memory) = config.memory else { return Ok(plan) };
     let (documents, text_bytes) = counted(&config.corpus, control)?;
     Plan { documents: Some(documents), text_bytes: Some(text_bytes), ..plan }.within(memory, *SHARDS.end())
+}
+
+/// A build replaces whatever is there: what others have published while it ran is named.
+fn warn_of_meanwhile(before: Option<u64>, built: &Manifest, control: JobControl<'_>) {
+    if let Some(parent) = built.parent.filter(|parent| Some(*parent) != before) {
+        control.progress.warn(&format!(
+            "generation {parent} was published while this build ran, and generation {} replaces it: what it changed is not in \
+             the index now. Change it again, or go back with `dyad-indexer rollback --to {parent}`",
+            built.generation
+        ));
+    }
 }
 
 fn warn_of_empty(spooled: &[Spooled], shards: usize, control: JobControl<'_>) {

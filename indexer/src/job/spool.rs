@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use dyad_corpus::Document;
+use dyad_corpus::{Document, Metadata};
 use dyad_index::lexical::{TextDocument, TextWriter};
 use dyad_index::shard::TEXT_DIR;
 use dyad_index::storage::{Mapped, Scratch};
@@ -35,9 +35,8 @@ pub(crate) struct Spooled {
 }
 
 /// The metadata of a document as an index stores them: one JSON object, or nothing.
-pub(crate) fn metadata_json(document: &Document) -> Result<String, Error> {
-    let text = document.metadata.as_ref().map(serde_json::to_string).transpose();
-    Ok(text.map_err(std::io::Error::from)?.unwrap_or_default())
+pub(crate) fn metadata_json(document: &Document) -> &str {
+    document.metadata.as_ref().map_or("", Metadata::as_json)
 }
 
 impl Spool {
@@ -60,11 +59,8 @@ impl Spool {
     }
 
     pub(crate) fn add(&mut self, document: &Document, row: &[f32]) -> Result<(), Error> {
-        let metadata = metadata_json(document)?;
-        self.add_stored(
-            TextDocument { key: &document.key, title: &document.title, text: &document.text, metadata_json: &metadata },
-            row,
-        )
+        let Document { key, title, text, .. } = document;
+        self.add_stored(TextDocument { key, title, text, metadata_json: metadata_json(document) }, row)
     }
 
     /// The same with metadata as an index stores them.

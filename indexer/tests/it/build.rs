@@ -33,7 +33,7 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
         assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some(document.key.as_str()));
         let stored = snapshot.document(hits[0].shard, hits[0].node).unwrap();
         assert_eq!((stored.title, stored.text), (document.title, document.text));
-        let metadata = document.metadata.map(|metadata| serde_json::to_string(&metadata).unwrap());
+        let metadata = document.metadata.map(|metadata| metadata.as_json().to_owned());
         assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
     }
     let hits =

@@ -249,6 +249,6 @@ fn the_configuration_of_the_unit_can_be_used() {
     let output = dyad_indexer().args(["config", "print", "--drain-s", "5", "--config", path]).output().unwrap();
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!((output.status.code(), &*error), (Some(0), ""));
-    assert!(out.contains(&format!("index = \"/var/lib/dyad/index\" # file {path}\n")), "{out}");
+    assert!(out.contains(&format!("index = \"index=/var/lib/dyad/index\" # file {path}\n")), "{out}");
     assert!(out.contains("drain-s = 5 # command line\n"), "{out}");
 }

@@ -64,12 +64,12 @@ fn make(fixture: &Fixture, change: &str) -> Result<(), dyad_indexer::Error> {
         "upsert" => add(Operation::Upsert, &[changed(1), changed(2), document(3), document(30)]),
         "metadata" => {
             let metadata = serde_json::json!({ "changed": true });
-            let with = |number| Document { metadata: metadata.as_object().cloned(), ..document(number) };
+            let with = |number| Document { metadata: crate::fixture::metadata(&metadata), ..document(number) };
             fixture.update_metadata(&[with(1), with(2)]).map(drop)
         }
         "delete" => delete(&index, &["doc-0000".into(), "doc-0001".into()], false, control).map(drop),
         "merge" => merge(&fixture.merge_config(true), control).map(drop),
-        "purge" => purge(&fixture.merge_config(false), &["doc-0000".into()], control).map(drop),
+        "purge" => purge(&fixture.purge_config(), &["doc-0000".into()], control).map(drop),
         "rollback" => roll_back(&index, None, false).map(drop),
         other => Err(dyad_indexer::Error::Io(std::io::Error::other(other.to_owned()))),
     }

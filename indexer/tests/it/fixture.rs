@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
-use dyad_corpus::{Document, ReadOptions};
+use dyad_corpus::{Document, Metadata, ReadOptions};
 use dyad_files::space::boundless;
 use dyad_index::format::RowType;
 use dyad_indexer::Error;
 use dyad_indexer::change::{
-    MergeConfig, MetadataConfig, Operation, Outcome, Passages, UpsertConfig, delete, update_metadata, upsert,
+    MergeConfig, MetadataConfig, Operation, Outcome, Passages, PurgeConfig, UpsertConfig, delete, update_metadata,
+    upsert,
 };
 use dyad_indexer::control::{JobControl, Progress, Unit};
 use dyad_indexer::graph_build::{BuildParams, Builder};
@@ -27,10 +29,15 @@ pub(crate) struct Fixture {
     _owned: Option<TempDir>,
 }
 
+/// The metadata that are an object.
+pub(crate) fn metadata(object: &serde_json::Value) -> Option<Metadata> {
+    Metadata::parse(&object.to_string()).unwrap()
+}
+
 pub(crate) fn document(number: usize) -> Document {
     let metadata = number
         .is_multiple_of(3)
-        .then(|| serde_json::json!({ "number": number, "source": "tests" }).as_object().cloned().unwrap());
+        .then(|| metadata(&serde_json::json!({ "number": number, "source": "tests" })).unwrap());
     Document {
         key: format!("doc-{number:04}"),
         title: if number.is_multiple_of(2) { format!("Title {number}") } else { String::new() },
@@ -78,7 +85,7 @@ pub(crate) fn header() -> Header {
 pub(crate) fn line_of(document: &Document) -> String {
     let mut line = serde_json::json!({ "_id": document.key, "title": document.title, "text": document.text });
     if let Some(metadata) = &document.metadata {
-        line["metadata"] = metadata.clone().into();
+        line["metadata"] = serde_json::from_str(metadata.as_json()).unwrap();
     }
     line.to_string()
 }
@@ -216,6 +223,10 @@ impl Fixture {
             dry_run,
             free_space,
         }
+    }
+
+    pub(crate) fn purge_config(&self) -> PurgeConfig {
+        PurgeConfig { rewrite: self.merge_config(false), passages: false, wait: Duration::ZERO }
     }
 
     /// Directories of builds, running or killed.

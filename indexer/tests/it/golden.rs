@@ -20,7 +20,7 @@ fn golden(name: &str) -> PathBuf {
 
 fn with_metadata(number: usize) -> Document {
     let metadata = serde_json::json!({ "changed": true });
-    Document { metadata: metadata.as_object().cloned(), ..document(number) }
+    Document { metadata: crate::fixture::metadata(&metadata), ..document(number) }
 }
 
 /// Writes it again, where a format has changed and the old one has been kept under its own name.
@@ -65,7 +65,7 @@ fn opens_answers_and_changes(name: &str, format_version: u32, live: &[Document])
             assert_eq!(snapshot.key(hit.shard, hit.node), Some(document.key.as_str()));
             let stored = snapshot.document(hit.shard, hit.node).unwrap();
             assert_eq!((stored.title, stored.text), (document.title.clone(), document.text.clone()));
-            let metadata = document.metadata.as_ref().map(|metadata| serde_json::to_string(metadata).unwrap());
+            let metadata = document.metadata.as_ref().map(|metadata| metadata.as_json().to_owned());
             assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
         }
     }

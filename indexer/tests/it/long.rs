@@ -153,7 +153,7 @@ fn documents_that_are_split_are_replaced_whole() {
     assert_eq!(upsert(&all), (2 + 4 + 4, 8, 2, 4));
     assert_eq!(live(&fixture), rebuilt(&all));
     // Metadata of passages are those of their document.
-    all[3].metadata = serde_json::json!({ "n": 1 }).as_object().cloned();
+    all[3].metadata = crate::fixture::metadata(&serde_json::json!({ "n": 1 }));
     assert_eq!(upsert(&all), (3 + 4, 4, 3, 4));
     // Deleted by its key.
     delete(
@@ -187,7 +187,7 @@ fn documents_that_are_there_as_passages_are_not_appended() {
     assert!(matches!(&refused, Error::PassageKey(key) if key == "c#1"), "{refused}");
     // One that says that it is a passage, and comes as a document, as an export has them: nothing of `a` goes with it.
     let mut exported = document("a#1", 10, "other");
-    exported.metadata = serde_json::json!({ "document": "a", "passage": 1 }).as_object().cloned();
+    exported.metadata = crate::fixture::metadata(&serde_json::json!({ "document": "a", "passage": 1 }));
     let outcome = change(&fixture, Operation::Upsert, &[exported]).unwrap();
     assert_eq!((outcome.change.indexed, outcome.change.deleted), (1, 1));
     let keys: Vec<String> = live(&fixture).into_keys().filter(|key| key.starts_with('a')).collect();
@@ -196,7 +196,7 @@ fn documents_that_are_there_as_passages_are_not_appended() {
     let refused = change(&fixture, Operation::Upsert, &[document("a#2", 10, "other")]).unwrap_err();
     assert!(matches!(&refused, Error::PassageKey(key) if key == "a#2"), "{refused}");
     // A passage is one whatever its metadata have become.
-    let metadata = serde_json::json!({ "lang": "en" }).as_object().cloned();
+    let metadata = crate::fixture::metadata(&serde_json::json!({ "lang": "en" }));
     fixture.update_metadata(&[Document { metadata, ..document("a#3", 10, "other") }]).unwrap();
     let longer = document("a", 120, "four");
     let outcome = change(&fixture, Operation::Upsert, std::slice::from_ref(&longer)).unwrap();
@@ -205,7 +205,7 @@ fn documents_that_are_there_as_passages_are_not_appended() {
     assert_eq!((0..4).map(|number| stored[&format!("a#{number}")].as_str()).collect::<Vec<_>>().join(" "), longer.text);
     // Whole, by a change that splits nothing; with a field that passages have of their own.
     let mut whole = document("a", 10, "five");
-    whole.metadata = serde_json::json!({ "passage": 7 }).as_object().cloned();
+    whole.metadata = crate::fixture::metadata(&serde_json::json!({ "passage": 7 }));
     assert_eq!(change(&fixture, Operation::Upsert, std::slice::from_ref(&whole)).unwrap().change.deleted, 4);
     change(&fixture, Operation::Upsert, &[longer]).unwrap();
     let outcome = fixture.upsert(Operation::Upsert, &[whole]).unwrap();

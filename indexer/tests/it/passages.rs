@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use dyad_corpus::{Document, ReadOptions, Split};
 use dyad_index::Snapshot;
 use dyad_indexer::Error;
-use dyad_indexer::change::{Operation, Passages, UpsertConfig, delete, passages_of, purge, upsert};
+use dyad_indexer::change::{
+    DeleteConfig, Operation, Passages, PurgeConfig, UpsertConfig, delete, delete_documents, passages_of, purge, upsert,
+};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::Corpus;
 
 use crate::fixture::{Fixture, HashSource};
+use crate::pairs::when_reached;
 
 /// Sentences of two words each, passages of two sentences.
 fn documents(lengths: &[(&str, usize)]) -> Vec<Document> {
@@ -141,7 +144,44 @@ fn documents_are_deleted_and_purged_with_all_of_their_passages() {
     // Earlier generations have them, until they are purged.
     let all = passages_of(&index, &named(&["a"]), true).unwrap();
     assert_eq!(all.iter().cloned().collect::<BTreeSet<_>>(), expected(&[("a", 24)]));
-    purge(&fixture.merge_config(false), &all, JobControl::silent()).unwrap();
+    purge(&fixture.purge_config(), &all, JobControl::silent()).unwrap();
     assert_eq!(passages_of(&index, &named(&["a"]), true).unwrap(), ["a"]);
     assert_eq!(keys(&fixture), left);
+}
+
+/// Another job ends between the first change's look at the index and its publication.
+#[test]
+fn passages_that_others_change_meanwhile_are_those_of_the_generation_that_is_changed() {
+    let fixture = built(&[("a", 4), ("b", 4), ("c", 4)]);
+    let (index, dir) = (fixture.index(), fixture.path("."));
+    let all = |lengths: &[(&str, usize)]| assert_eq!(keys(&fixture), expected(lengths));
+    let document = |key: &str| vec![key.to_owned()];
+    // One becomes longer while it is deleted, and while it is purged.
+    let path = dir.clone();
+    when_reached("publish-begin", move || drop(replace(&Fixture::at(&path), &[("a", 9)], false)));
+    let config = DeleteConfig { index: &index, known: None, passages: true, dry_run: false };
+    delete_documents(&config, &document("a"), JobControl::silent()).unwrap();
+    all(&[("b", 4), ("c", 4)]);
+    let path = dir.clone();
+    when_reached("generations-remove", move || drop(replace(&Fixture::at(&path), &[("b", 9)], false)));
+    let config = PurgeConfig { passages: true, ..fixture.purge_config() };
+    purge(&config, &document("b"), JobControl::silent()).unwrap();
+    all(&[("c", 4)]);
+    assert_eq!(passages_of(&index, &document("b"), true).unwrap(), ["b"], "no generation has any");
+    // A batch leaves one as it is, which is whole, or gone, when the batch is published.
+    let path = dir.clone();
+    let whole = Document { key: "c".to_owned(), text: "alone".to_owned(), ..Document::default() };
+    when_reached("publish-begin", move || drop(Fixture::at(&path).upsert(Operation::Upsert, &[whole]).unwrap()));
+    replace(&fixture, &[("c", 4), ("d", 2)], false);
+    all(&[("c", 4), ("d", 2)]);
+    let deleted = document("c#1");
+    when_reached("publish-begin", move || drop(delete(&index, &deleted, false, JobControl::silent()).unwrap()));
+    replace(&fixture, &[("c", 4), ("e", 2)], false);
+    all(&[("c", 4), ("d", 2), ("e", 2)]);
+    // A whole one becomes passages while it is replaced.
+    let whole = Document { key: "d".to_owned(), text: "alone".to_owned(), ..Document::default() };
+    let path = dir.clone();
+    when_reached("publish-begin", move || drop(replace(&Fixture::at(&path), &[("d", 9)], false)));
+    fixture.upsert(Operation::Upsert, &[whole]).unwrap();
+    assert_eq!(keys(&fixture), &expected(&[("c", 4), ("e", 2)]) | &BTreeSet::from(["d".to_owned()]));
 }

@@ -12,6 +12,7 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
 use dyad_indexer::graph_build::RecallTarget;
 use dyad_indexer::job::build_index;
+use dyad_indexer::rollback::roll_back;
 
 use crate::fixture::{Fixture, HashSource, Recorder, document, documents};
 
@@ -137,7 +138,7 @@ fn new_metadata_meet_a_merge_and_a_text_that_changes() {
     let second = Fixture::at(&fixture.path("."));
     let with = |number: usize, text: &str, n: u64| dyad_corpus::Document {
         text: text.into(),
-        metadata: serde_json::json!({ "n": n }).as_object().cloned(),
+        metadata: crate::fixture::metadata(&serde_json::json!({ "n": n })),
         ..document(number)
     };
     second.update_metadata(&[with(5, "", 1), with(6, "", 1)]).unwrap();
@@ -153,20 +154,20 @@ fn new_metadata_meet_a_merge_and_a_text_that_changes() {
     };
     assert_eq!([3, 5, 6].map(metadata), [r#"{"n":7}"#, r#"{"n":8}"#, r#"{"n":1}"#]);
     assert_eq!(keys(&index), expected(0..20));
-    // The text of 3 is compared, and then another one is published: its vector is no longer that of the text.
+    // The text of 3 is compared, and then another one is published: the batch has it once more as it was.
     let same = document(3).text;
     fixture.write_corpus(&[with(3, &same, 9), with(30, "new", 9)]);
     fs_err::rename(fixture.path("corpus.jsonl"), fixture.path("first.jsonl")).unwrap();
-    let config = fixture.upsert_config(Operation::Upsert);
+    let (config, mut source) = (fixture.upsert_config(Operation::Upsert), HashSource::default());
     meanwhile(
         &fixture,
         || drop(second.upsert(Operation::Upsert, &[with(3, "another text", 2)]).unwrap()),
-        |control| {
-            let refused = fixture.upsert_from("first.jsonl", &config, &mut HashSource::default(), control).unwrap_err();
-            assert!(matches!(refused, Error::Contended), "{refused}");
-        },
+        |control| drop(fixture.upsert_from("first.jsonl", &config, &mut source, control).unwrap()),
     );
-    assert_eq!((metadata(3).as_str(), keys(&index)), (r#"{"n":2}"#, expected(0..20)));
+    assert_eq!((metadata(3).as_str(), keys(&index)), (r#"{"n":9}"#, expected((0..20).chain([30]))));
+    let snapshot = Snapshot::open(&index).unwrap();
+    let (shard, node) = snapshot.find(&key(3)).unwrap().unwrap();
+    assert_eq!((snapshot.document(shard, node).unwrap().text, source.embedded), (same, 2));
 }
 
 #[test]
@@ -209,10 +210,10 @@ fn what_is_read_is_not_removed() {
         let (shard, node) = reader.find(&key(number)).unwrap().unwrap();
         assert_eq!(reader.document(shard, node).unwrap().key, key(number));
     }
-    let purged = purge(&fixture.merge_config(false), &[key(5)], JobControl::silent()).unwrap();
+    let purged = purge(&fixture.purge_config(), &[key(5)], JobControl::silent()).unwrap();
     assert_eq!((purged.collected.removed, purged.collected.in_use), (vec![4], vec![1]));
     drop(reader);
-    let purged = purge(&fixture.merge_config(false), &[key(5)], JobControl::silent()).unwrap();
+    let purged = purge(&fixture.purge_config(), &[key(5)], JobControl::silent()).unwrap();
     assert_eq!((purged.outcome.manifest.is_none(), purged.collected.removed), (true, vec![1]));
     assert_eq!(keys(&index), expected((0..20).filter(|number| ![1, 2, 5].contains(number))));
     assert_eq!(fs_err::read_dir(index.join("shards")).unwrap().count(), 1);
@@ -226,13 +227,78 @@ fn a_damaged_manifest_of_another_generation_hides_nothing_of_the_current_one() {
     let fixture = Fixture::new(20);
     fixture.build().unwrap();
     fixture.delete(&[key(1)]).unwrap();
-    fs_err::write(fixture.index().join("manifest-000001.json"), "{").unwrap();
-    let report = dyad_indexer::inspect::inspect(&fixture.index()).unwrap();
+    let (index, damaged) = (fixture.index(), fixture.index().join("manifest-000001.json"));
+    fs_err::write(&damaged, "{").unwrap();
+    let report = dyad_indexer::inspect::inspect(&index).unwrap();
     assert_eq!((report.documents, report.debt.deleted, report.debt.unnamed_bytes), (19, 1, None));
-    // It may name any file, so none is removed.
-    let refused = gc(&fixture.index(), 0, Duration::ZERO, false).unwrap_err().to_string();
-    assert!(refused.contains("manifest-000001.json"), "{refused}");
-    assert_eq!(keys(&fixture.index()).len(), 19);
+    let problems = verify_current(&index).unwrap().problems;
+    assert!(problems.len() == 1 && problems[0].contains("manifest-000001.json"), "{problems:?}");
+    // It may name any file, so none is removed as long as it is kept.
+    fixture.delete(&[key(2)]).unwrap();
+    for (keep, older_than) in [(3, Duration::ZERO), (0, Duration::from_mins(1))] {
+        let refused = gc(&index, keep, older_than, false).unwrap_err().to_string();
+        assert!(
+            ["manifest-000001.json", "--keep", "intact copy"].iter().all(|part| refused.contains(part)),
+            "{refused}"
+        );
+        assert_eq!(manifest::generations(&index).unwrap(), [1, 2, 3], "nothing was removed");
+    }
+    let collected = gc(&index, 2, Duration::ZERO, false).unwrap();
+    assert_eq!((collected.removed, collected.kept), (vec![1], vec![2, 3]));
+    assert_eq!(keys(&index), expected((0..20).filter(|number| ![1, 2].contains(number))));
+}
+
+#[test]
+fn a_purge_removes_generations_whose_manifests_cannot_be_read() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    fixture.delete(&[key(1)]).unwrap();
+    fs_err::write(fixture.index().join("manifest-000001.json"), "{").unwrap();
+    let purged = purge(&fixture.purge_config(), &[key(1)], JobControl::silent()).unwrap();
+    assert_eq!(purged.collected.removed, [1, 2]);
+    assert_eq!(keys(&fixture.index()), expected((0..20).filter(|number| *number != 1)));
+    let bytes: Vec<u8> = fixture.files().into_values().flatten().collect();
+    assert!(!bytes.windows(key(1).len()).any(|window| window == key(1).as_bytes()), "no byte of it is left");
+}
+
+#[test]
+fn a_build_names_the_generation_that_came_meanwhile() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    let stage = |stage: &str| {
+        if stage.starts_with("graph") && manifest::current_generation(&fixture.index()).unwrap() == Some(1) {
+            fixture.delete(&[key(3)]).unwrap();
+        }
+    };
+    let recorder = Recorder::new(&stage);
+    build_index(&fixture.config(), &mut HashSource::default(), recorder.control()).unwrap();
+    assert_eq!(keys(&fixture.index()), expected(0..20));
+    let lines = recorder.lines.lock().unwrap().join("\n");
+    assert!(["generation 2 was published", "rollback --to 2"].iter().all(|part| lines.contains(part)), "{lines}");
+}
+
+#[test]
+fn a_number_of_a_generation_is_used_once() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    let index = fixture.index();
+    fixture.delete(&[key(1)]).unwrap();
+    fixture.delete(&[key(2)]).unwrap();
+    roll_back(&index, Some(2), false).unwrap();
+    assert_eq!(gc(&index, 0, Duration::ZERO, false).unwrap().removed, [1, 3]);
+    assert_eq!(fixture.delete(&[key(3)]).unwrap().manifest.unwrap().generation, 4);
+    // A purge of what only a generation above the current one holds.
+    fixture.upsert(APPEND, &[document(30)]).unwrap();
+    roll_back(&index, Some(4), false).unwrap();
+    assert_eq!(purge(&fixture.purge_config(), &[key(30)], JobControl::silent()).unwrap().collected.removed, [5]);
+    assert_eq!(fixture.delete(&[key(4)]).unwrap().manifest.unwrap().generation, 6);
+    assert_eq!(keys(&index), expected((0..20).filter(|number| ![1, 3, 4].contains(number))));
+    let number = index.join(".newest-generation");
+    fs_err::write(&number, "five").unwrap();
+    let refused = fixture.delete(&[key(5)]).unwrap_err().to_string();
+    assert!([".newest-generation", "five", "remove the file"].iter().all(|part| refused.contains(part)), "{refused}");
+    fs_err::remove_file(number).unwrap();
+    assert_eq!(fixture.delete(&[key(5)]).unwrap().manifest.unwrap().generation, 7);
 }
 
 #[test]

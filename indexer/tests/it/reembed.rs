@@ -57,7 +57,7 @@ fn what_comes_meanwhile_is_in_it() {
     let replaced: Vec<Document> = [4, 5, 6].map(|number| document(number, &mut random)).to_vec();
     let mut described: Vec<Document> = ["k0010", "k0011"].iter().map(|key| model[*key].clone()).collect();
     for document in &mut described {
-        document.metadata = serde_json::json!({ "n": 9 }).as_object().cloned();
+        document.metadata = crate::fixture::metadata(&serde_json::json!({ "n": 9 }));
     }
     let rounds = AtomicUsize::new(0);
     let stage = |stage: &str| {

@@ -65,7 +65,7 @@ impl Life {
                 (self.random.below(4) > 0).then(|| serde_json::json!({ "n": self.random.below(3), "new": true }));
             batch.push(Document {
                 key,
-                metadata: metadata.and_then(|new| new.as_object().cloned()),
+                metadata: metadata.and_then(|new| crate::fixture::metadata(&new)),
                 ..Document::default()
             });
         }
@@ -89,14 +89,14 @@ impl Life {
 
     fn purge(&mut self) {
         let keys = self.random.some_of(&self.model, 2);
-        let purged = purge(&self.fixture.merge_config(false), &keys, JobControl::silent()).unwrap();
+        let purged = purge(&self.fixture.purge_config(), &keys, JobControl::silent()).unwrap();
         self.model.retain(|key, _| !keys.contains(key));
         // The thread that searches may still read one that holds them: it opens the next one soon.
         let until = Instant::now() + Duration::from_secs(20);
         let mut left = purged.collected.in_use;
         while !left.is_empty() {
             assert!(Instant::now() < until, "{left:?} are in use");
-            left = purge(&self.fixture.merge_config(false), &keys, JobControl::silent()).unwrap().collected.in_use;
+            left = purge(&self.fixture.purge_config(), &keys, JobControl::silent()).unwrap().collected.in_use;
         }
         let present = manifest::generations(&self.fixture.index()).unwrap();
         self.history.retain(|generation, _| present.contains(generation));

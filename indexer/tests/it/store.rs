@@ -99,7 +99,7 @@ async fn what_is_pulled_is_what_was_pushed_generation_after_generation() {
     life.fixture.delete(&["k0001".to_owned(), "k0105".to_owned()]).unwrap();
     life.model.retain(|key, _| key != "k0001" && key != "k0105");
     let mut described = life.model["k0010"].clone();
-    described.metadata = serde_json::json!({ "n": 9 }).as_object().cloned();
+    described.metadata = crate::fixture::metadata(&serde_json::json!({ "n": 9 }));
     life.fixture.update_metadata(std::slice::from_ref(&described)).unwrap();
     life.model.insert(described.key.clone(), described);
     let second = place.push(&index).await.unwrap();

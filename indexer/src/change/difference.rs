@@ -1,0 +1,86 @@
+//! Which documents set one generation apart from another, whatever has happened between them: changes, a merge, a rollback, a
+//! build.
+
+use std::collections::BTreeSet;
+
+use dyad_index::Snapshot;
+use dyad_index::manifest::ShardEntry;
+use dyad_index::snapshot::Shard;
+
+use crate::control::JobControl;
+use crate::error::Error;
+
+/// The documents that two generations do not have alike.
+#[derive(Debug)]
+pub(super) struct Difference {
+    /// Documents of the later one that the earlier one has not, or has with other fields: shard and node.
+    pub(super) new: Vec<(usize, u32)>,
+    /// Keys of documents of the earlier one that the later one has not, or has with other fields.
+    pub(super) gone: Vec<String>,
+}
+
+impl Difference {
+    /// Compares two generations. Shards that both have differ in their deletions and changed metadata only, and the others
+    /// document by document, so that a merge, which moves documents, changes nothing here.
+    pub(super) fn between(last: &Snapshot, current: &Snapshot, control: JobControl<'_>) -> Result<Self, Error> {
+        let mut found = Self { new: Vec::new(), gone: Vec::new() };
+        for (at, (entry, shard)) in super::shards(current).enumerate() {
+            let known = shard_named(last, &entry.id);
+            if known.is_some_and(|(before, _)| before == entry) {
+                continue;
+            }
+            // What is in the same place with the same metadata is the same.
+            let same_metadata = known.filter(|(before, _)| before.metadata == entry.metadata);
+            for node in live_nodes(shard) {
+                if same_metadata.is_some_and(|(_, before)| before.is_live(node)) {
+                    continue;
+                }
+                control.check()?;
+                let document = shard.document(node)?;
+                match last.find(&document.key)? {
+                    Some((shard, node)) if last.document(shard, node)? == document => {}
+                    Some(_) => {
+                        found.gone.push(document.key);
+                        found.new.push((at, node));
+                    }
+                    None => found.new.push((at, node)),
+                }
+            }
+        }
+        for (entry, shard) in super::shards(last) {
+            let now = shard_named(current, &entry.id);
+            if now.is_some_and(|(now, _)| now == entry) {
+                continue;
+            }
+            for node in live_nodes(shard) {
+                if now.is_some_and(|(_, now)| now.is_live(node)) {
+                    continue;
+                }
+                control.check()?;
+                let key = shard.dense.keys().key(node);
+                if current.find(key)?.is_none() {
+                    found.gone.push(key.to_owned());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The keys of all these documents; `current` is the later generation.
+    pub(super) fn keys(self, current: &Snapshot) -> BTreeSet<String> {
+        let mut keys: BTreeSet<String> = self.gone.into_iter().collect();
+        let new = self.new.into_iter().filter_map(|(shard, node)| current.key(shard, node));
+        keys.extend(new.map(str::to_owned));
+        keys
+    }
+}
+
+/// The shard of a generation with this name.
+pub(super) fn shard_named<'s>(snapshot: &'s Snapshot, id: &str) -> Option<(&'s ShardEntry, &'s Shard)> {
+    super::shards(snapshot).find(|(entry, _)| entry.id == id)
+}
+
+/// The live documents of a shard, ascending.
+pub(super) fn live_nodes(shard: &Shard) -> impl Iterator<Item = u32> + '_ {
+    (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node))
+}
