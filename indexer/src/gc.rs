@@ -50,6 +50,8 @@ pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Res
             Ok(manifest) => Duration::from_secs(manifest.created_unix_s),
             // Nobody can read it: its file tells how old it is.
             Err(dyad_index::Error::Format { .. }) => written_at(&index.join(manifest_name(generation)))?,
+            // Another job has removed it.
+            Err(dyad_index::Error::NoGeneration { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
         if now.saturating_sub(created) >= older_than {

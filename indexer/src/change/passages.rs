@@ -123,7 +123,12 @@ pub fn passages_of(index: &Path, documents: &[String], all_generations: bool) ->
     }
     let mut found: Vec<BTreeSet<String>> = vec![BTreeSet::new(); documents.len()];
     for id in shards_of_all_generations(index)? {
-        let shard = Shard::open_dir(&index.join(manifest::SHARDS_DIR).join(id))?;
+        let dir = index.join(manifest::SHARDS_DIR).join(id);
+        let shard = match Shard::open_dir(&dir) {
+            // Another job has removed it.
+            Err(_) if !dir.exists() => continue,
+            opened => opened?,
+        };
         for (document, found) in documents.iter().zip(&mut found) {
             let passages = shard.passages(document, 0)?;
             found.extend(passages.into_iter().map(|(_, number)| passage_key(document, number)));

@@ -191,15 +191,22 @@ fn holding(index: &Path, keys: &BTreeSet<&str>, is_asked_for: impl Fn(u64) -> bo
 
 fn manifest_holds(index: &Path, manifest: &Manifest, keys: &BTreeSet<&str>) -> Result<bool, Error> {
     for entry in &manifest.shards {
-        if holds_any(&open_shard(index, &entry.id)?, keys)? {
+        if let Some(shard) = open_shard(index, &entry.id)?
+            && holds_any(&shard, keys)?
+        {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn open_shard(index: &Path, id: &str) -> Result<DenseShard, Error> {
-    Ok(DenseShard::open(&index.join(SHARDS_DIR).join(id).join(DENSE_FILE))?)
+/// None where another job has removed the shard since its manifest was read: then it holds nothing any more.
+fn open_shard(index: &Path, id: &str) -> Result<Option<DenseShard>, Error> {
+    let path = index.join(SHARDS_DIR).join(id).join(DENSE_FILE);
+    match DenseShard::open(&path) {
+        Err(_) if !path.exists() => Ok(None),
+        opened => Ok(Some(opened?)),
+    }
 }
 
 /// Whether a shard holds one of the documents, live or deleted.
@@ -216,7 +223,7 @@ fn holds_any(shard: &DenseShard, keys: &BTreeSet<&str>) -> Result<bool, Error> {
 fn held<'a>(index: &Path, keys: &BTreeSet<&'a str>) -> Result<BTreeSet<&'a str>, Error> {
     let mut held = BTreeSet::new();
     for id in gc::shards_of_all_generations(index)? {
-        let shard = open_shard(index, &id)?;
+        let Some(shard) = open_shard(index, &id)? else { continue };
         for key in keys {
             if shard.find(key)?.is_some() {
                 held.insert(*key);

@@ -1,5 +1,6 @@
 //! Loads and publishes manifests, and moves the `CURRENT` pointer.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use dyad_files::{sync_dir, write_atomic};
@@ -64,16 +65,32 @@ fn absent(index: &Path, generation: u64) -> Result<Error> {
 
 fn read(index: &Path, generation: u64) -> Result<Manifest> {
     let path = index.join(manifest_name(generation));
-    parse(&path, &fs_err::read(&path)?)
+    match fs_err::read(&path) {
+        Ok(bytes) => parse(&path, &bytes),
+        // Another job has removed it since it was listed.
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(absent(index, generation)?),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The generation that `CURRENT` names; its checksum is verified.
 pub fn current(index: &Path) -> Result<Manifest> {
-    let Some((name, checksum)) = read_pointer(index)? else {
-        return Err(Error::NoIndex { path: index.to_owned() });
+    let none = || Error::NoIndex { path: index.to_owned() };
+    let (mut name, mut checksum) = read_pointer(index)?.ok_or_else(none)?;
+    let bytes = loop {
+        match fs_err::read(index.join(&name)) {
+            Ok(bytes) => break bytes,
+            Err(error) => {
+                let next = read_pointer(index)?.ok_or_else(none)?;
+                // The pointer has moved, and the generation that it named was removed.
+                if error.kind() != ErrorKind::NotFound || next.0 == name {
+                    return Err(error.into());
+                }
+                (name, checksum) = next;
+            }
+        }
     };
     let path = index.join(name);
-    let bytes = fs_err::read(&path)?;
     let got = crc32c::crc32c(&bytes);
     if got != checksum {
         return Err(damaged(path, "checksum in `CURRENT`", format!("{checksum:08x}"), format!("{got:08x}")));
