@@ -49,7 +49,10 @@ pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Res
         let created = match manifest::load(index, generation) {
             Ok(manifest) => Duration::from_secs(manifest.created_unix_s),
             // Nobody can read it: its file tells how old it is.
-            Err(dyad_index::Error::Format { .. }) => written_at(&index.join(manifest_name(generation)))?,
+            Err(dyad_index::Error::Format { .. }) => match written_at(&index.join(manifest_name(generation))) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                written => written?,
+            },
             // Another job has removed it.
             Err(dyad_index::Error::NoGeneration { .. }) => continue,
             Err(error) => return Err(error.into()),
@@ -62,7 +65,7 @@ pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Res
 }
 
 /// When a file was written, since the epoch.
-fn written_at(path: &Path) -> Result<Duration, Error> {
+fn written_at(path: &Path) -> std::io::Result<Duration> {
     let modified = fs_err::metadata(path)?.modified()?;
     Ok(modified.duration_since(UNIX_EPOCH).unwrap_or_default())
 }

@@ -17,6 +17,7 @@
 //! | [`change`] | documents added, replaced and deleted, shards merged |
 //! | [`bulk`] | jobs of many tasks, whose state is in an object store |
 //! | [`gc`] | generations and files that nothing needs are removed |
+//! | `draft.rs` | a generation before it is published |
 //! | [`publish`] | moves shards into place, and the pointer to the new generation |
 //! | [`compare`] | two generations asked the same questions |
 //! | [`rollback`] | an earlier generation made current again |
@@ -33,6 +34,7 @@ pub mod bulk;
 pub mod change;
 pub mod compare;
 pub mod control;
+mod draft;
 pub mod error;
 pub mod export;
 pub mod gc;

@@ -9,108 +9,22 @@
 //! nothing that an existing generation names is ever touched.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crc32c::crc32c;
 use dyad_files::{sync_dir, write_atomic};
+use dyad_index::ModelRecord;
 use dyad_index::manifest::{
-    self, Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR, Manifest, MetadataEntry,
-    MinRecall, SHARDS_DIR, ShardEntry,
+    self, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR, Manifest, MetadataEntry, SHARDS_DIR,
+    ShardEntry,
 };
 use dyad_index::storage::WriteLock;
-use dyad_index::{Certificate, Deletions, ModelRecord};
 use fail::fail_point;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::TOOL;
+use crate::draft::{CompleteUpdates, Draft, DraftShard, ShardFiles};
 use crate::error::Error;
-
-/// A complete shard that no manifest names yet.
-#[derive(Debug)]
-pub(crate) struct CompleteShard {
-    /// Its path.
-    pub(crate) dir: PathBuf,
-    /// Documents in it.
-    pub(crate) documents: u64,
-    /// Every file, by path.
-    pub(crate) files: Vec<FileEntry>,
-    /// Its certificate.
-    pub(crate) certificate: Certificate,
-}
-
-/// A new generation, prepared without the lock.
-#[derive(Debug)]
-pub(crate) struct Draft {
-    /// The generation that must still be current when this one is published; any where absent.
-    pub(crate) parent: Option<u64>,
-    /// Of all vectors.
-    pub(crate) model: ModelRecord,
-    /// The recall that every shard must keep.
-    pub(crate) min_recall: Option<MinRecall>,
-    /// What makes it out of the one before.
-    pub(crate) change: Change,
-    /// In order.
-    pub(crate) shards: Vec<DraftShard>,
-}
-
-impl Draft {
-    /// Documents that are not deleted.
-    pub(crate) fn documents(&self) -> u64 {
-        self.shards.iter().map(DraftShard::documents).sum()
-    }
-}
-
-/// A shard of a [`Draft`].
-#[derive(Debug)]
-pub(crate) struct DraftShard {
-    /// Its files.
-    pub(crate) files: ShardFiles,
-    /// Its deletions, where they are other than before.
-    pub(crate) deletions: Option<Deletions>,
-    /// Its changed metadata, where they are other than before.
-    pub(crate) updates: Option<CompleteUpdates>,
-}
-
-/// Changed metadata of a shard, in a directory that no manifest names yet.
-#[derive(Debug)]
-pub(crate) struct CompleteUpdates {
-    /// Its path.
-    pub(crate) dir: PathBuf,
-    /// Documents in it.
-    pub(crate) documents: u64,
-    /// Every file, by path.
-    pub(crate) files: Vec<FileEntry>,
-}
-
-impl DraftShard {
-    /// A shard of the parent as it is.
-    pub(crate) fn kept(entry: &ShardEntry) -> Self {
-        Self { files: ShardFiles::Kept(entry.clone()), deletions: None, updates: None }
-    }
-
-    /// A new shard.
-    pub(crate) fn built(shard: &Arc<CompleteShard>) -> Self {
-        Self { files: ShardFiles::Built(Arc::clone(shard)), deletions: None, updates: None }
-    }
-
-    fn documents(&self) -> u64 {
-        match (&self.deletions, &self.files) {
-            (Some(deletions), _) => deletions.live.len() as u64,
-            (None, ShardFiles::Kept(entry)) => entry.live(),
-            (None, ShardFiles::Built(shard)) => shard.documents,
-        }
-    }
-}
-
-/// The files of a shard of a [`Draft`].
-#[derive(Debug)]
-pub(crate) enum ShardFiles {
-    /// As the parent has them.
-    Kept(ShardEntry),
-    /// New.
-    Built(Arc<CompleteShard>),
-}
 
 /// Refuses another model than that of the current generation. Where there is no generation, or
 /// none that can be read, any model will do.
@@ -141,7 +55,7 @@ pub(crate) fn publish(index: &Path, draft: Draft, new_model: bool) -> Result<Opt
     if !new_model {
         check_model(index, &draft.model)?;
     }
-    manifest::settle(index, &lock)?;
+    draft.check_recall()?;
     let generation = manifest::next_generation(index, &lock)?;
     let mut moved = Vec::with_capacity(draft.shards.len());
     let published = move_and_point(index, &lock, draft, generation, &mut moved);
@@ -189,8 +103,10 @@ fn move_and_point(
         }
         shards.push(entry);
     }
-    sync_dir(&shards_dir)?;
-    sync_dir(index)?;
+    // The index's own directory is made durable with the mark of this publish.
+    if moved.iter().any(|one| one.to.starts_with(&shards_dir)) {
+        sync_dir(&shards_dir)?;
+    }
     fail_point!("manifest-begin");
     let manifest = Manifest {
         format_version: MANIFEST_VERSION,
@@ -228,7 +144,7 @@ fn move_into(from: &Path, dir: &Path, name: &str, moved: &mut Vec<Moved>) -> Res
 fn take_back(index: &Path, generation: u64, moved: &[Moved], lock: &WriteLock) {
     let manifest = index.join(format!("manifest-{generation:06}.json"));
     let removed = if manifest.exists() { fs_err::remove_file(manifest) } else { Ok(()) };
-    let removed = removed.map_err(dyad_index::Error::from).and_then(|()| manifest::settle(index, lock));
+    let removed = removed.map_err(dyad_index::Error::from).and_then(|()| manifest::settle(index, lock).map(drop));
     let back = |Moved { from, to }: &Moved| match from {
         Some(from) => fs_err::rename(to, from).or_else(|_| remove(to)),
         None => remove(to),
@@ -286,9 +202,13 @@ pub(crate) fn content_hash(files: &[FileEntry]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use dyad_index::Metric;
+    use std::sync::Arc;
+
+    use dyad_index::manifest::Change;
+    use dyad_index::{Certificate, Metric};
 
     use super::*;
+    use crate::draft::CompleteShard;
 
     fn model() -> ModelRecord {
         ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 2, metric: Metric::Cosine, max_tokens: 8 }

@@ -11,8 +11,8 @@ use super::deletions::{locate, without};
 use super::passages::live_passages_of;
 use super::{Outcome, commit};
 use crate::control::JobControl;
+use crate::draft::Draft;
 use crate::error::Error;
-use crate::publish::Draft;
 
 /// How documents are deleted.
 #[derive(Debug, Clone, Copy)]

@@ -9,9 +9,9 @@ use dyad_index::{Certificate, Deletions, GROUND_TRUTH_FILE, Snapshot};
 use rayon::prelude::*;
 
 use crate::control::{JobControl, Unit};
+use crate::draft::DraftShard;
 use crate::error::Error;
 use crate::graph_build::certify_live;
-use crate::publish::DraftShard;
 
 /// Share of the documents among which recall was measured that may be deleted before it is measured again.
 const MAX_DELETED_SINCE: f64 = 0.01;

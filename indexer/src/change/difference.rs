@@ -20,27 +20,33 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Compares two generations. Shards that both have differ in their deletions and changed metadata only, and the others
-    /// document by document, so that a merge, which moves documents, changes nothing here.
-    pub(super) fn between(last: &Snapshot, current: &Snapshot, control: JobControl<'_>) -> Result<Self, Error> {
+    /// Compares the documents of two generations whose keys are asked for. Shards that both have differ in their deletions and changed metadata
+    /// only, and the others document by document, so that a merge, which moves documents, changes nothing here.
+    pub(super) fn between(
+        last: &Snapshot,
+        current: &Snapshot,
+        is_asked_for: impl Fn(&str) -> bool,
+        control: JobControl<'_>,
+    ) -> Result<Self, Error> {
         let mut found = Self { new: Vec::new(), gone: Vec::new() };
         for (at, (entry, shard)) in super::shards(current).enumerate() {
             let known = shard_named(last, &entry.id);
             if known.is_some_and(|(before, _)| before == entry) {
                 continue;
             }
-            // What is in the same place with the same metadata is the same.
-            let same_metadata = known.filter(|(before, _)| before.metadata == entry.metadata);
-            for node in live_nodes(shard) {
-                if same_metadata.is_some_and(|(_, before)| before.is_live(node)) {
+            let changed = known.filter(|(before, _)| before.metadata != entry.metadata);
+            let changed = changed.map(|(_, before)| updated_nodes([before, shard])).unwrap_or_default();
+            let is_same = |node| known.is_some_and(|(_, before)| before.is_live(node)) && !changed.contains(&node);
+            for node in live_nodes(shard).filter(|node| !is_same(*node)) {
+                control.check()?;
+                let key = shard.dense.keys().key(node);
+                if !is_asked_for(key) {
                     continue;
                 }
-                control.check()?;
-                let document = shard.document(node)?;
-                match last.find(&document.key)? {
-                    Some((shard, node)) if last.document(shard, node)? == document => {}
+                match last.find(key)? {
+                    Some((before, place)) if last.document(before, place)? == shard.document(node)? => {}
                     Some(_) => {
-                        found.gone.push(document.key);
+                        found.gone.push(key.to_owned());
                         found.new.push((at, node));
                     }
                     None => found.new.push((at, node)),
@@ -58,7 +64,7 @@ impl Difference {
                 }
                 control.check()?;
                 let key = shard.dense.keys().key(node);
-                if current.find(key)?.is_none() {
+                if is_asked_for(key) && current.find(key)?.is_none() {
                     found.gone.push(key.to_owned());
                 }
             }
@@ -78,6 +84,11 @@ impl Difference {
 /// The shard of a generation with this name.
 pub(super) fn shard_named<'s>(snapshot: &'s Snapshot, id: &str) -> Option<(&'s ShardEntry, &'s Shard)> {
     super::shards(snapshot).find(|(entry, _)| entry.id == id)
+}
+
+/// The nodes of which one of these forms of a shard has changed metadata.
+fn updated_nodes(shards: [&Shard; 2]) -> BTreeSet<u32> {
+    shards.into_iter().flat_map(|shard| &shard.updates).flat_map(|updates| updates.nodes()).copied().collect()
 }
 
 /// The live documents of a shard, ascending.

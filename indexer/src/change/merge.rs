@@ -19,15 +19,16 @@ use super::metadata::write;
 use super::upsert::{build_like, held_out};
 use super::{Outcome, commit};
 use crate::control::{JobControl, Unit};
+use crate::draft::{CompleteShard, CompleteUpdates, Draft, DraftShard};
 use crate::error::Error;
 use crate::graph_build::{BuildParams, InitialGraph, RecallGate, RecallTarget};
 use crate::job::{ShardBuilder, Spool, Workspace, shard_label, thread_pool};
 use crate::plan::Plan;
-use crate::publish::{CompleteShard, CompleteUpdates, Draft, DraftShard};
 
 /// What to do about a damaged file.
 const DAMAGED: &str =
     "The file is damaged: write an intact copy under another name and `mv` it there, or build the index again";
+
 /// Which shards are merged, and how.
 #[derive(Debug, Clone)]
 pub struct MergeConfig {
@@ -35,7 +36,8 @@ pub struct MergeConfig {
     pub index: PathBuf,
     /// Merges all shards, and not only those that [`mergeable`] names.
     pub all: bool,
-    /// Builds every graph from nothing, and not from that of the largest shard merged.
+    /// Builds every graph from nothing, and not from that of the largest shard merged. With `all`, a shard that is merged with no other is
+    /// written again too.
     pub rebuild: bool,
     /// Most documents of a new shard.
     pub max_documents: u64,
@@ -65,7 +67,13 @@ pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<Outcome, E
         }
         None => config.max_documents,
     };
-    let groups = mergeable(&base.manifest().shards, max_documents, config.all);
+    let mut groups = mergeable(&base.manifest().shards, max_documents, config.all);
+    if config.all && config.rebuild {
+        // Also those that would otherwise be copied: they get what this release writes.
+        let is_left = |at: &usize| !groups.iter().any(|group| group.contains(at));
+        let left: Vec<Vec<usize>> = (0..base.manifest().shards.len()).filter(is_left).map(|at| vec![at]).collect();
+        groups.extend(left);
+    }
     let entries = groups.iter().flatten().filter_map(|at| base.manifest().shards.get(*at));
     let read = entries.map(ShardEntry::live).sum();
     let change = Change { operation: "merge".to_owned(), read, indexed: read, ..Change::default() };
@@ -301,18 +309,19 @@ fn rebased(base: &Snapshot, one: &Rewritten, control: JobControl<'_>) -> Result<
     if deleted.len() == new_node as usize {
         return Ok(None);
     }
-    let deletions = if deleted.is_empty() {
-        None
-    } else {
-        let (shard, kept) = (Shard::open_dir(&built.dir)?, base.manifest().min_recall);
-        Some(delete_nodes("merged", &shard, &deleted, kept, control)?)
-    };
-    let updates = changed_since(base, one, built)?;
+    let (written, kept) = (Shard::open_dir(&built.dir)?, base.manifest().min_recall);
+    let deletions =
+        if deleted.is_empty() { None } else { Some(delete_nodes("merged", &written, &deleted, kept, control)?) };
+    let updates = changed_since(base, one, (built, &written))?;
     Ok(Some(DraftShard { deletions, updates, ..DraftShard::built(built) }))
 }
 
 /// Metadata that others have changed, or a rollback has changed back, since a shard was built.
-fn changed_since(base: &Snapshot, one: &Rewritten, built: &CompleteShard) -> Result<Option<CompleteUpdates>, Error> {
+fn changed_since(
+    base: &Snapshot,
+    one: &Rewritten,
+    (built, written): (&CompleteShard, &Shard),
+) -> Result<Option<CompleteUpdates>, Error> {
     let mut documents = BTreeMap::new();
     let mut first = 0;
     for source in &one.sources {
@@ -320,7 +329,6 @@ fn changed_since(base: &Snapshot, one: &Rewritten, built: &CompleteShard) -> Res
         if let Some((_, shard)) = current {
             let updated = shard.updates.iter().flat_map(|updates| updates.nodes());
             let updated: BTreeSet<u32> = updated.chain(&source.updated).copied().collect();
-            let written = Shard::open_dir(&built.dir)?;
             for node in updated.into_iter().filter(|node| shard.is_live(*node)) {
                 let Ok(at) = source.nodes.binary_search(&node) else { continue };
                 let new_node = first + at as u32;

@@ -14,9 +14,9 @@ use rayon::prelude::*;
 
 use super::{Outcome, commit};
 use crate::control::{JobControl, Unit};
+use crate::draft::{CompleteUpdates, Draft, DraftShard, ShardFiles};
 use crate::error::Error;
 use crate::job::{Workspace, file_entries, metadata_json};
-use crate::publish::{CompleteUpdates, Draft, DraftShard, ShardFiles};
 
 /// Metadata for documents of an index.
 #[derive(Debug, Clone)]

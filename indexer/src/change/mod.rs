@@ -53,8 +53,9 @@ pub use triage::Operation;
 pub use upsert::{upsert, upsert_after};
 pub use upsert_config::UpsertConfig;
 
+use crate::draft::Draft;
 use crate::error::Error;
-use crate::publish::{Draft, publish};
+use crate::publish::publish;
 
 /// Generations that others may publish while a change is prepared for its publication, before it gives up.
 const ATTEMPTS: usize = 50;
@@ -85,10 +86,14 @@ fn commit(
     base: Snapshot,
     mut prepare: impl FnMut(Option<&Snapshot>, &Snapshot) -> Result<Option<Draft>, Error>,
 ) -> Result<Outcome, Error> {
-    let (mut before, mut base) = (None, base);
-    for _ in 0..ATTEMPTS {
+    // The first one is held to the end: what was copied of it may be purged only where it can be purged of the new shards too.
+    let first = base;
+    let (mut before, mut later): (Option<Snapshot>, Option<Snapshot>) = (None, None);
+    for attempt in 0..ATTEMPTS {
+        let base = later.as_ref().unwrap_or(&first);
         let documents_before = base.manifest().documents();
-        let Some(draft) = prepare(before.as_ref(), &base)? else {
+        let last = if attempt == 0 { None } else { Some(before.as_ref().unwrap_or(&first)) };
+        let Some(draft) = prepare(last, base)? else {
             let change = Change::default();
             return Ok(Outcome { manifest: None, change, documents_before, documents_after: documents_before });
         };
@@ -99,8 +104,8 @@ fn commit(
         if let Some(manifest) = publish(index, draft, false)? {
             return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after });
         }
-        let next = Snapshot::open_after(index, Some(&base))?;
-        before = Some(std::mem::replace(&mut base, next));
+        let next = Snapshot::open_after(index, Some(base))?;
+        before = later.replace(next);
     }
     Err(Error::Contended)
 }

@@ -108,6 +108,23 @@ pub(super) fn numbered(key: &str) -> Option<(&str, u64)> {
     Some((document, number.parse().ok()?))
 }
 
+/// A key, and that of the document of which it may be a passage.
+pub(super) fn documents_of(key: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(key).chain(numbered(key).map(|(document, _)| document))
+}
+
+/// Whether an index holds the document of this key, or the one of which it is a passage.
+pub(super) fn is_stored(base: &Snapshot, passages: Passages, key: &str) -> Result<bool, Error> {
+    let holds = |document: &str| -> Result<bool, Error> {
+        let in_passages = passages == Passages::Source && !base.passages(document, 0)?.is_empty();
+        Ok(in_passages || base.find(document)?.is_some())
+    };
+    match numbered(key).filter(|_| passages != Passages::None) {
+        Some((document, _)) => Ok(holds(key)? || holds(document)?),
+        None => holds(key),
+    }
+}
+
 /// Document and number of a passage, by its key and its metadata.
 pub(super) fn passage<'a>(key: &'a str, metadata: Option<&Metadata>) -> Option<(&'a str, u64)> {
     let (document, number) = numbered(key)?;
@@ -127,6 +144,8 @@ pub fn passages_of(index: &Path, documents: &[String], all_generations: bool) ->
         let shard = match Shard::open_dir(&dir) {
             // Another job has removed it.
             Err(_) if !dir.exists() => continue,
+            // What it holds cannot be told: a purge removes its generation.
+            Err(dyad_index::Error::Format { .. }) => continue,
             opened => opened?,
         };
         for (document, found) in documents.iter().zip(&mut found) {

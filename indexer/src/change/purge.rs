@@ -170,13 +170,17 @@ fn left(index: &Path, keys: &BTreeSet<&str>, in_use: &[u64]) -> Result<BTreeSet<
     holding(index, keys, |generation| !in_use.contains(&generation))
 }
 
-/// The generations, of those asked for, in which a shard holds one of the documents, live or deleted. A manifest that is
-/// damaged counts too: what it names cannot be told, and a copy of it would bring the documents back.
+/// The generations, of those asked for, in which a shard holds one of the documents, live or deleted. One that is not current and of which the
+/// manifest or a shard is damaged counts too: what it holds cannot be told, and a copy of it would bring the documents back.
 fn holding(index: &Path, keys: &BTreeSet<&str>, is_asked_for: impl Fn(u64) -> bool) -> Result<BTreeSet<u64>, Error> {
     let mut found = BTreeSet::new();
+    let current = manifest::current(index)?.generation;
     for generation in manifest::generations(index)?.into_iter().filter(|generation| is_asked_for(*generation)) {
         let holds = match manifest::load(index, generation) {
-            Ok(manifest) => manifest_holds(index, &manifest, keys)?,
+            Ok(manifest) => match manifest_holds(index, &manifest, keys) {
+                Err(error) if generation != current && is_damage(&error) => true,
+                holds => holds?,
+            },
             Err(dyad_index::Error::Format { .. }) => true,
             // Another job has removed it meanwhile.
             Err(dyad_index::Error::NoGeneration { .. }) => false,
@@ -209,6 +213,11 @@ fn open_shard(index: &Path, id: &str) -> Result<Option<DenseShard>, Error> {
     }
 }
 
+/// Whether a file has not the form that it must have.
+pub(super) fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Index(dyad_index::Error::Format { .. }))
+}
+
 /// Whether a shard holds one of the documents, live or deleted.
 fn holds_any(shard: &DenseShard, keys: &BTreeSet<&str>) -> Result<bool, Error> {
     for key in keys {
@@ -223,7 +232,12 @@ fn holds_any(shard: &DenseShard, keys: &BTreeSet<&str>) -> Result<bool, Error> {
 fn held<'a>(index: &Path, keys: &BTreeSet<&'a str>) -> Result<BTreeSet<&'a str>, Error> {
     let mut held = BTreeSet::new();
     for id in gc::shards_of_all_generations(index)? {
-        let Some(shard) = open_shard(index, &id)? else { continue };
+        let shard = match open_shard(index, &id) {
+            // Its generation goes.
+            Err(error) if is_damage(&error) => continue,
+            opened => opened?,
+        };
+        let Some(shard) = shard else { continue };
         for key in keys {
             if shard.find(key)?.is_some() {
                 held.insert(*key);

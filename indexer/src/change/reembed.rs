@@ -27,11 +27,12 @@ use super::stored::{Stored, places};
 use super::upsert::build_like;
 use super::{ATTEMPTS, Outcome};
 use crate::control::JobControl;
+use crate::draft::{CompleteShard, Draft, DraftShard};
 use crate::error::Error;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
 use crate::job::{KeptShards, Pass, ShardBuilder, Spooled, Workspace, shard_label, thread_pool};
 use crate::plan::Plan;
-use crate::publish::{CompleteShard, Draft, DraftShard, publish};
+use crate::publish::publish;
 use crate::source::{Batch, VectorSource};
 
 /// Most shards.
@@ -108,18 +109,8 @@ pub fn reembed(
         questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
         target: kept.map(RecallTarget::from),
     };
-    let plan = Plan {
-        documents: Some(documents),
-        dim: model.dim,
-        shards: shards(documents, config.max_documents),
-        text_bytes: None,
-        terms: None,
-        params,
-        builder,
-        row_type,
-        questions: gate.questions.map_or(0, VectorRows::len),
-    };
-    let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))?;
+    let questions = gate.questions.map_or(0, VectorRows::len);
+    let plan = plan_of(config, documents, model.dim, (builder, params, row_type), questions)?;
     control.progress.note(&format!("plan: {plan}"));
     let mut kept_shards = KeptShards::begin(&config.index)?;
     check_space(&config.index, plan.disk_bytes_after(documents, kept_shards.bytes()?), config.free_space)?;
@@ -142,12 +133,12 @@ pub fn reembed(
     for (number, spooled) in spooled.into_iter().enumerate() {
         fresh.push(build(&mut kept_shards, spooled, &shard_label(number, count))?);
     }
-    // The first one is held to the end: what was read of it may be purged only where it can be purged of the new shards too.
-    let (mut later, mut next) = (None, plan.shards);
+    // All that were read are held to the end: what was read of one may be purged only where it can be purged of the new shards too.
+    let (mut later, mut next): (Vec<Snapshot>, usize) = (Vec::new(), plan.shards);
     let mut change = Change { operation: "reembed".to_owned(), ..Change::default() };
     for _ in 0..ATTEMPTS {
         control.check()?;
-        let last = later.as_ref().unwrap_or(&base);
+        let last = later.last().unwrap_or(&base);
         let current = Snapshot::open_after(&config.index, Some(last))?;
         if current.manifest().generation != last.manifest().generation {
             if !current.manifest().model.same_space(&old) {
@@ -162,12 +153,13 @@ pub fn reembed(
                     fresh.push(build(&mut kept_shards, spooled, "meanwhile")?);
                 }
             }
-            later = Some(current);
+            later.push(current);
             continue;
         }
         change.truncated = source.truncated();
         change.indexed = fresh.iter().map(|fresh| fresh.complete.documents - fresh.gone.len() as u64).sum();
         change.read = change.indexed;
+        let kept = config.target.map(RecallTarget::kept).or(last.manifest().min_recall);
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
         let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
         let draft = Draft { parent, model: model.clone(), min_recall: kept, change: change.clone(), shards };
@@ -188,7 +180,7 @@ fn since(
     fresh: &mut [Fresh],
     control: JobControl<'_>,
 ) -> Result<Vec<(usize, u32)>, Error> {
-    let Difference { new, gone } = Difference::between(last, current, control)?;
+    let Difference { new, gone } = Difference::between(last, current, |_| true, control)?;
     control.progress.note(&format!(
         "generation {} came meanwhile: {} documents are new or changed, {} are gone",
         current.manifest().generation,
@@ -222,19 +214,8 @@ pub fn estimate(
     let took = began.elapsed();
     let scale = documents as f64 / embedded.max(1) as f64;
     let text_bytes = (sample.bytes as f64 * scale) as u64;
-    let (builder, params, row_type) = kind(&base, &model, config.threads);
-    let plan = Plan {
-        documents: Some(documents),
-        dim: model.dim,
-        shards: shards(documents, config.max_documents),
-        text_bytes: Some(text_bytes),
-        terms: None,
-        params,
-        builder,
-        row_type,
-        questions: 0,
-    };
-    let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))?;
+    let plan = plan_of(config, documents, model.dim, kind(&base, &model, config.threads), 0)?;
+    let plan = Plan { text_bytes: Some(text_bytes), ..plan };
     Ok(Estimate {
         documents,
         sampled,
@@ -245,6 +226,28 @@ pub fn estimate(
         disk_bytes: plan.disk_bytes(documents),
         memory_bytes: plan.memory_bytes(documents),
     })
+}
+
+/// What re-embedding these documents takes, within the memory that there is.
+fn plan_of(
+    config: &ReembedConfig,
+    documents: u64,
+    dim: usize,
+    (builder, params, row_type): (Builder, BuildParams, RowType),
+    questions: usize,
+) -> Result<Plan, Error> {
+    let plan = Plan {
+        documents: Some(documents),
+        dim,
+        shards: shards(documents, config.max_documents),
+        text_bytes: None,
+        terms: None,
+        params,
+        builder,
+        row_type,
+        questions,
+    };
+    config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))
 }
 
 fn refuse_same(base: &Snapshot, model: &ModelRecord) -> Result<(), Error> {

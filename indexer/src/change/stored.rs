@@ -2,17 +2,14 @@
 
 use dyad_corpus::{Document, Located, Metadata};
 use dyad_index::Snapshot;
-use dyad_index::snapshot::Shard;
 
+use super::difference::live_nodes;
 use crate::source::Batch;
 
 /// The live documents of a generation, by shard and node.
 pub(super) fn places(base: &Snapshot) -> impl Iterator<Item = (usize, u32)> + '_ {
-    let of = |(at, shard): (usize, &'_ Shard)| {
-        let live: Vec<u32> = (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)).collect();
-        live.into_iter().map(move |node| (at, node))
-    };
-    base.shards().iter().enumerate().flat_map(of)
+    let shards = base.shards().iter().enumerate();
+    shards.flat_map(|(at, shard)| live_nodes(shard).map(move |node| (at, node)))
 }
 
 /// Documents of a generation as they are stored.

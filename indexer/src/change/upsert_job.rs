@@ -17,15 +17,16 @@ use rayon::prelude::*;
 use super::deletions::{add, delete_nodes, locate, without};
 use super::difference::Difference;
 use super::metadata::{self, Changed};
-use super::passages::{Lengths, Passages, Stored, is_passage, numbered};
+use super::passages::{Lengths, Passages, Stored, documents_of, is_passage, is_stored, numbered};
 use super::staged::{Staged, key_hash};
 use super::triage::{Existing, Operation, Triage};
 use super::upsert_config::UpsertConfig;
 use crate::control::{JobControl, Unit};
+use crate::draft::{CompleteShard, Draft, DraftShard};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::job::{ShardBuilder, Spool};
-use crate::publish::{CompleteShard, Draft, DraftShard, check_model};
+use crate::publish::check_model;
 use crate::source::{Batch, Documents, VectorSource};
 
 /// A batch on its way into an index.
@@ -247,14 +248,17 @@ impl UpsertJob<'_> {
     /// Looks again at what the passes so far have relied on, in a generation that is current in place of `before`.
     fn follow(&mut self, before: &Snapshot, base: &Snapshot) -> Result<(), Error> {
         check_model(base.index(), self.shard.model)?;
-        let differing = Difference::between(before, base, self.control)?.keys(base);
+        let spooled: HashSet<&str> = self.progress.keys().collect();
+        let is_asked_for =
+            |key: &str| self.progress.relies_on(key) || documents_of(key).any(|key| spooled.contains(key));
+        let differing = Difference::between(before, base, is_asked_for, self.control)?.keys(base);
         if differing.is_empty() {
             return Ok(());
         }
         if self.config.operation == Operation::Upsert {
             self.follow_spooled(base, &differing)?;
         }
-        if !self.progress.relies_on_any(&differing) {
+        if !differing.iter().any(|key| self.progress.relies_on(key)) {
             return Ok(());
         }
         // The records of a set of vectors were read once.
@@ -374,26 +378,9 @@ impl UpsertProgress {
         self.shards.iter().filter_map(|shard| shard.built.as_ref()).map(DraftShard::built).collect()
     }
 
-    /// Whether a record was left out because of what the index held of these keys, by itself, as passages, or as a whole.
-    fn relies_on_any(&self, keys: &BTreeSet<String>) -> bool {
+    /// Whether a record was left out because of what the index held of this key, by itself, as passages, or as a whole.
+    fn relies_on(&self, key: &str) -> bool {
         let relied_on = |key: &str| self.relied_on.contains(&key_hash(key));
-        keys.iter().any(|key| documents_of(key).any(relied_on) || relied_on(&format!("{key}#0")))
-    }
-}
-
-/// A key, and that of the document of which it may be a passage.
-fn documents_of(key: &str) -> impl Iterator<Item = &str> {
-    std::iter::once(key).chain(numbered(key).map(|(document, _)| document))
-}
-
-/// Whether an index holds the document of this key, or the one of which it is a passage.
-fn is_stored(base: &Snapshot, passages: Passages, key: &str) -> Result<bool, Error> {
-    let holds = |document: &str| -> Result<bool, Error> {
-        let in_passages = passages == Passages::Source && !base.passages(document, 0)?.is_empty();
-        Ok(in_passages || base.find(document)?.is_some())
-    };
-    match numbered(key).filter(|_| passages != Passages::None) {
-        Some((document, _)) => Ok(holds(key)? || holds(document)?),
-        None => holds(key),
+        documents_of(key).any(relied_on) || relied_on(&format!("{key}#0"))
     }
 }

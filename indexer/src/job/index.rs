@@ -16,11 +16,12 @@ use super::shard::ShardBuilder;
 use super::spool::{Spool, Spooled};
 use super::workspace::Workspace;
 use crate::control::{JobControl, Unit};
+use crate::draft::{CompleteShard, Draft, DraftShard};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
 use crate::plan::Plan;
-use crate::publish::{CompleteShard, Draft, DraftShard, check_model, publish};
+use crate::publish::{check_model, publish};
 use crate::source::{Batch, Corpus, VectorSource};
 
 /// Most shards of a build: each holds a file and a text index open during the pass.

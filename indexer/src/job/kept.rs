@@ -24,8 +24,8 @@ use super::shard::ShardBuilder;
 use super::spool::Spooled;
 use super::workspace::remove_dir;
 use crate::control::JobControl;
+use crate::draft::CompleteShard;
 use crate::error::Error;
-use crate::publish::CompleteShard;
 
 /// Beginning of the names of directories with built shards.
 const PREFIX: &str = ".built-";

@@ -13,9 +13,9 @@ use xxhash_rust::xxh3::Xxh3;
 use super::spool::Spooled;
 use crate::TOOL;
 use crate::control::JobControl;
+use crate::draft::CompleteShard;
 use crate::error::Error;
 use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, InitialGraph, RecallGate};
-use crate::publish::CompleteShard;
 
 /// Builds shards; holds what they have in common.
 pub(crate) struct ShardBuilder<'a> {

@@ -7,7 +7,7 @@ use dyad_index::manifest::MinRecall;
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
-use dyad_indexer::change::{Operation, delete, merge, purge};
+use dyad_indexer::change::{MergeConfig, Operation, delete, merge, purge};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
 use dyad_indexer::graph_build::RecallTarget;
@@ -186,6 +186,22 @@ fn a_merge_that_meets_another_is_made_again_by_the_user() {
     assert_eq!(keys(&fixture.index()), expected((0..20).chain([30])));
 }
 
+/// An index of an earlier release gets what this one writes, also where it has one shard.
+#[test]
+fn a_single_shard_is_written_again_where_that_is_asked_for() {
+    let fixture = Fixture::new(20);
+    let one = dyad_indexer::job::BuildConfig { shards: 1, ..fixture.config() };
+    build_index(&one, &mut HashSource::default(), JobControl::silent()).unwrap();
+    let shard = || manifest::current(&fixture.index()).unwrap().shards[0].id.clone();
+    let (before, config) = (shard(), fixture.merge_config(true));
+    assert!(merge(&config, JobControl::silent()).unwrap().manifest.is_none(), "it would be a copy");
+    let config = MergeConfig { rebuild: true, ..config };
+    let made = merge(&config, JobControl::silent()).unwrap();
+    assert_eq!((made.change.read, made.manifest.unwrap().shards.len()), (20, 1));
+    assert_ne!(shard(), before);
+    assert_eq!(keys(&fixture.index()), expected(0..20));
+}
+
 #[test]
 fn what_is_read_is_not_removed() {
     let fixture = Fixture::new(20);
@@ -259,6 +275,23 @@ fn a_purge_removes_generations_whose_manifests_cannot_be_read() {
     assert_eq!(keys(&fixture.index()), expected((0..20).filter(|number| *number != 1)));
     let bytes: Vec<u8> = fixture.files().into_values().flatten().collect();
     assert!(!bytes.windows(key(1).len()).any(|window| window == key(1).as_bytes()), "no byte of it is left");
+}
+
+#[test]
+fn a_purge_removes_generations_whose_shards_cannot_be_read() {
+    let fixture = Fixture::new(20);
+    fixture.build().unwrap();
+    let damaged = fixture.index().join("shards").join(&manifest::current(&fixture.index()).unwrap().shards[0].id);
+    fixture.build().unwrap();
+    fs_err::write(damaged.join("dense.dyad"), "damaged").unwrap();
+    let purged = purge(&fixture.purge_config(), &[key(1)], JobControl::silent()).unwrap();
+    assert_eq!(purged.collected.removed, [1, 2]);
+    assert!(!damaged.exists());
+    assert_eq!(keys(&fixture.index()), expected((0..20).filter(|number| *number != 1)));
+    // Of the current one it must be known what it holds.
+    let damaged = fixture.index().join("shards").join(&manifest::current(&fixture.index()).unwrap().shards[0].id);
+    fs_err::write(damaged.join("dense.dyad"), "damaged").unwrap();
+    assert!(purge(&fixture.purge_config(), &[key(2)], JobControl::silent()).is_err());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use dyad_files::sync_dir;
 
-use super::pointer::{current_generation, manifest_name, numbers};
+use super::pointer::{current_generation, generation_of, manifest_name, names, numbers};
 use crate::error::Result;
 use crate::storage::WriteLock;
 
@@ -20,7 +20,7 @@ pub fn mark_name(generation: u64) -> String {
     format!("{PREFIX}{generation:06}")
 }
 
-fn generation_of(name: &str) -> Option<u64> {
+fn marked_generation(name: &str) -> Option<u64> {
     let generation = name.strip_prefix(PREFIX)?.parse().ok()?;
     (mark_name(generation) == name).then_some(generation)
 }
@@ -44,29 +44,42 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Generations with a mark that `CURRENT` does not name, ascending.
-pub(super) fn unpublished(index: &Path) -> Result<Vec<u64>> {
-    let mut marked = numbers(index, generation_of)?;
+/// Of generations with a mark, those that `CURRENT` does not name.
+fn unpublished(index: &Path, mut marked: Vec<u64>) -> Vec<u64> {
     if !marked.is_empty() {
         // Unknown where the pointer is damaged; then no manifest is removed.
-        let Ok(current) = current_generation(index) else { return Ok(Vec::new()) };
+        let Ok(current) = current_generation(index) else { return Vec::new() };
         marked.retain(|generation| current != Some(*generation));
     }
-    Ok(marked)
+    marked
+}
+
+/// Generations that were published and whose manifests are on disk, ascending.
+pub fn generations(index: &Path) -> Result<Vec<u64>> {
+    let names = names(index)?;
+    let unpublished = unpublished(index, numbers(&names, marked_generation));
+    let mut found = numbers(&names, generation_of);
+    found.retain(|generation| !unpublished.contains(generation));
+    Ok(found)
 }
 
 /// Removes what killed publishes have left: manifests that `CURRENT` never named, and marks. The lock proves that none is
-/// in progress. The shards of such a manifest are then unreferenced.
-pub fn settle(index: &Path, _lock: &WriteLock) -> Result<()> {
-    let marked = numbers(index, generation_of)?;
+/// in progress. The shards of such a manifest are then unreferenced. Returns the generations that are left, ascending.
+pub fn settle(index: &Path, _lock: &WriteLock) -> Result<Vec<u64>> {
+    // Once: there may be thousands of generations.
+    let names = names(index)?;
+    let (marked, mut found) = (numbers(&names, marked_generation), numbers(&names, generation_of));
     if marked.is_empty() {
-        return Ok(());
+        return Ok(found);
     }
-    for generation in unpublished(index)? {
+    let unpublished = unpublished(index, marked.clone());
+    for generation in &unpublished {
         tracing::info!("removing the manifest of generation {generation}, which was never published");
-        remove(&index.join(manifest_name(generation)))?;
+        remove(&index.join(manifest_name(*generation)))?;
     }
     sync_dir(index)?;
     marked.into_iter().try_for_each(|generation| remove(&index.join(mark_name(generation))))?;
-    Ok(sync_dir(index)?)
+    sync_dir(index)?;
+    found.retain(|generation| !unpublished.contains(generation));
+    Ok(found)
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::store::{generations, load};
+use super::intent::generations;
+use super::store::load;
 use crate::error::{Error, Result};
 
 /// The generation that a roll-back from `generation` goes to where no other is named: the one that was current when it

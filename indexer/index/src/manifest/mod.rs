@@ -5,9 +5,9 @@
 //! | `record.rs` | the content of a manifest |
 //! | `pointer.rs` | names of manifests, and `CURRENT` |
 //! | `store.rs` | load, publish, point: `CURRENT` is replaced by rename, its checksum verified on load |
-//! | `intent.rs` | the mark of a publish in progress, so that a killed one is never taken for a generation |
+//! | `intent.rs` | the mark of a publish in progress, so that a killed one is never taken for a generation; the generations that were published |
 //! | `lineage.rs` | the predecessor of a generation |
-//! | `newest.rs` | the highest number that a removed generation had |
+//! | `newest.rs` | the highest number of a generation that was removed, or is elsewhere |
 //! | `reader_lock.rs` | generations that are being read are not removed |
 
 mod intent;
@@ -18,16 +18,16 @@ mod reader_lock;
 mod record;
 mod store;
 
-pub use intent::{mark_name, settle};
+pub use intent::{generations, mark_name, settle};
 pub use lineage::predecessor;
-pub use newest::NEWEST;
+pub use newest::{NEWEST, note_number};
 pub use pointer::{POINTER, current_generation, manifest_name, parse_pointer, pointer_to};
 pub use reader_lock::ReaderLock;
 pub use record::{
     Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR, Manifest, MetadataEntry, MinRecall,
     SHARDS_DIR, ShardEntry,
 };
-pub use store::{adopt, current, generations, load, next_generation, parse, point_to, publish, remove};
+pub use store::{adopt, current, load, next_generation, parse, point_to, publish, remove};
 
 #[cfg(test)]
 mod tests;

@@ -58,12 +58,15 @@ pub fn current_generation(index: &Path) -> Result<Option<u64>> {
     Ok(read_pointer(index)?.and_then(|(name, _)| generation_of(&name)))
 }
 
-/// Numbers that the names in a directory hold, ascending.
-pub(super) fn numbers(index: &Path, number: impl Fn(&str) -> Option<u64>) -> Result<Vec<u64>> {
-    let mut found = Vec::new();
-    for entry in fs_err::read_dir(index)? {
-        found.extend(number(&entry?.file_name().to_string_lossy()));
-    }
+/// The names in a directory.
+pub(super) fn names(index: &Path) -> Result<Vec<String>> {
+    let name = |entry: std::io::Result<fs_err::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+    fs_err::read_dir(index)?.map(name).collect()
+}
+
+/// Numbers that names hold, ascending.
+pub(super) fn numbers(names: &[String], number: impl Fn(&str) -> Option<u64>) -> Vec<u64> {
+    let mut found: Vec<u64> = names.iter().filter_map(|name| number(name)).collect();
     found.sort_unstable();
-    Ok(found)
+    found
 }

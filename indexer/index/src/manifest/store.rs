@@ -5,11 +5,9 @@ use std::path::Path;
 
 use dyad_files::{sync_dir, write_atomic};
 
-use super::intent;
-use super::newest::{newest_removed, note_removal};
-use super::pointer::{
-    POINTER, current_generation, damaged, generation_of, manifest_name, numbers, pointer_to, read_pointer,
-};
+use super::intent::{self, generations};
+use super::newest::{newest_removed, note_number};
+use super::pointer::{POINTER, current_generation, damaged, manifest_name, pointer_to, read_pointer};
 use super::reader_lock::remove_unread;
 use super::record::{MANIFEST_VERSION, Manifest};
 use crate::error::{Error, Result};
@@ -98,18 +96,11 @@ pub fn current(index: &Path) -> Result<Manifest> {
     parse(&path, &bytes)
 }
 
-/// Generations that were published and whose manifests are on disk, ascending.
-pub fn generations(index: &Path) -> Result<Vec<u64>> {
-    let unpublished = intent::unpublished(index)?;
-    let mut found = numbers(index, generation_of)?;
-    found.retain(|generation| !unpublished.contains(generation));
-    Ok(found)
-}
-
 /// The number of the generation that is published next: above all that are there, also those above `CURRENT`, which a
-/// roll-back leaves, and above those that were removed. The lock proves that no other process uses it.
-pub fn next_generation(index: &Path, _lock: &WriteLock) -> Result<u64> {
-    let newest = numbers(index, generation_of)?.last().copied();
+/// roll-back leaves, and above those that were removed. The lock proves that no other process uses it. What killed publishes have left is removed
+/// first, as [`settle`](super::settle) does.
+pub fn next_generation(index: &Path, lock: &WriteLock) -> Result<u64> {
+    let newest = intent::settle(index, lock)?.last().copied();
     // A pointer that cannot be read is replaced by the next publish, which repairs it.
     let newest = newest.max(current_generation(index).ok().flatten()).unwrap_or(0).max(newest_removed(index)?);
     newest.checked_add(1).ok_or_else(|| {
@@ -119,11 +110,11 @@ pub fn next_generation(index: &Path, _lock: &WriteLock) -> Result<u64> {
     })
 }
 
-/// Writes a manifest and points `CURRENT` at it. The lock proves that no other process does. A process that ends in between
+/// Writes a manifest of the number that [`next_generation`] has returned, and points `CURRENT` at it. The lock proves that no other process does. A
+/// process that ends in between
 /// leaves a manifest that is no generation: [`generations`] and [`load`] ignore it, and [`settle`](super::settle)
 /// removes it.
-pub fn publish(index: &Path, manifest: &Manifest, lock: &WriteLock) -> Result<()> {
-    intent::settle(index, lock)?;
+pub fn publish(index: &Path, manifest: &Manifest, _lock: &WriteLock) -> Result<()> {
     let bytes = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
     intent::begin(index, manifest.generation)?;
     write_atomic(&index.join(manifest_name(manifest.generation)), &bytes)?;
@@ -141,13 +132,13 @@ pub fn point_to(index: &Path, generation: u64, lock: &WriteLock) -> Result<()> {
 
 /// Removes a generation that is not current, unless a process of this machine reads it; says whether it was removed. Its
 /// files stay. The lock proves that `CURRENT` does not move.
-pub fn remove(index: &Path, generation: u64, _lock: &WriteLock) -> Result<bool> {
+pub fn remove(index: &Path, generation: u64, lock: &WriteLock) -> Result<bool> {
     let current = current_generation(index)?;
     if current == Some(generation) {
         return Ok(false);
     }
     if current.is_none_or(|current| generation > current) {
-        note_removal(index, generation)?;
+        note_number(index, generation, lock)?;
     }
     let removed = remove_unread(index, generation)?;
     sync_dir(index)?;

@@ -2,6 +2,7 @@
 //! first either does to the index that it then finds what it would have done to it from the start, or ends with an error and
 //! changes nothing.
 
+mod twice;
 mod writer;
 
 use std::cell::RefCell;

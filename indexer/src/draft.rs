@@ -1,0 +1,110 @@
+//! A generation before it is published: its shards, those of the one before it and new ones, and what is changed of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dyad_index::manifest::{Change, FileEntry, MinRecall, ShardEntry};
+use dyad_index::{Certificate, Deletions, ModelRecord};
+
+use crate::error::Error;
+
+/// A complete shard that no manifest names yet.
+#[derive(Debug)]
+pub(crate) struct CompleteShard {
+    /// Its path.
+    pub(crate) dir: PathBuf,
+    /// Documents in it.
+    pub(crate) documents: u64,
+    /// Every file, by path.
+    pub(crate) files: Vec<FileEntry>,
+    /// Its certificate.
+    pub(crate) certificate: Certificate,
+}
+
+/// A new generation, prepared without the lock.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// The generation that must still be current when this one is published; any where absent.
+    pub(crate) parent: Option<u64>,
+    /// Of all vectors.
+    pub(crate) model: ModelRecord,
+    /// The recall that every shard must keep.
+    pub(crate) min_recall: Option<MinRecall>,
+    /// What makes it out of the one before.
+    pub(crate) change: Change,
+    /// In order.
+    pub(crate) shards: Vec<DraftShard>,
+}
+
+impl Draft {
+    /// Documents that are not deleted.
+    pub(crate) fn documents(&self) -> u64 {
+        self.shards.iter().map(DraftShard::documents).sum()
+    }
+
+    /// Refuses new shards that do not have the recall that the index must keep. It may be asked for since they were built; where documents of
+    /// theirs are deleted, it was looked at with these.
+    pub(crate) fn check_recall(&self) -> Result<(), Error> {
+        let Some(MinRecall { recall: target, ef }) = self.min_recall else { return Ok(()) };
+        for shard in self.shards.iter().filter(|shard| shard.deletions.is_none()) {
+            let ShardFiles::Built(built) = &shard.files else { continue };
+            // Another width than was measured.
+            let recall = built.certificate.least_recall(ef).ok_or(Error::Contended)?;
+            if recall < target {
+                return Err(Error::BelowTarget { shard: "new".to_owned(), recall, target, ef });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A shard of a [`Draft`].
+#[derive(Debug)]
+pub(crate) struct DraftShard {
+    /// Its files.
+    pub(crate) files: ShardFiles,
+    /// Its deletions, where they are other than before.
+    pub(crate) deletions: Option<Deletions>,
+    /// Its changed metadata, where they are other than before.
+    pub(crate) updates: Option<CompleteUpdates>,
+}
+
+/// Changed metadata of a shard, in a directory that no manifest names yet.
+#[derive(Debug)]
+pub(crate) struct CompleteUpdates {
+    /// Its path.
+    pub(crate) dir: PathBuf,
+    /// Documents in it.
+    pub(crate) documents: u64,
+    /// Every file, by path.
+    pub(crate) files: Vec<FileEntry>,
+}
+
+impl DraftShard {
+    /// A shard of the parent as it is.
+    pub(crate) fn kept(entry: &ShardEntry) -> Self {
+        Self { files: ShardFiles::Kept(entry.clone()), deletions: None, updates: None }
+    }
+
+    /// A new shard.
+    pub(crate) fn built(shard: &Arc<CompleteShard>) -> Self {
+        Self { files: ShardFiles::Built(Arc::clone(shard)), deletions: None, updates: None }
+    }
+
+    fn documents(&self) -> u64 {
+        match (&self.deletions, &self.files) {
+            (Some(deletions), _) => deletions.live.len() as u64,
+            (None, ShardFiles::Kept(entry)) => entry.live(),
+            (None, ShardFiles::Built(shard)) => shard.documents,
+        }
+    }
+}
+
+/// The files of a shard of a [`Draft`].
+#[derive(Debug)]
+pub(crate) enum ShardFiles {
+    /// As the parent has them.
+    Kept(ShardEntry),
+    /// New.
+    Built(Arc<CompleteShard>),
+}
