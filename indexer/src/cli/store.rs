@@ -74,6 +74,12 @@ pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
             "pushed generation {generation} to {url}: {files} files of {}, {present} were there; {seconds:.1} s",
             Bytes(bytes)
         )?;
+    } else if files > 0 {
+        let (url, bytes) = (remote.url(), Bytes(bytes));
+        writeln!(
+            out,
+            "{url} has generation {generation} already; {files} files of {bytes} that it lacked were put there"
+        )?;
     } else {
         writeln!(out, "nothing to do: {} has generation {generation} already", remote.url())?;
     }

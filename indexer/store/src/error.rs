@@ -42,6 +42,11 @@ pub enum Error {
         "another change of {url} came first: generation {generation} is current there now, and what it was before is not any more. Nothing was published or removed; pull it, or try again"
     )]
     Raced { url: String, generation: u64 },
+    /// A push came while its files were removed.
+    #[error(
+        "{url} was pushed to while files were removed that the push may have found there: generation {generation} is current there now. Push it again, which puts what is missing"
+    )]
+    RemovedUnderPush { url: String, generation: u64 },
     /// An object is not the one that was listed.
     #[error(
         "`{path}` at {url} has changed since it was planned: expected {expected}, got {got}. Plan again, at another place"

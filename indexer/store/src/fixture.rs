@@ -67,6 +67,7 @@ impl Pushing {
 
     /// What a push does at its end, where it has found all files there.
     pub(crate) async fn complete(&self, remote: &Remote) -> Result<usize> {
-        complete_current(self.path(), remote).await
+        let put = complete_current(self.path(), remote).await?;
+        Ok(put.into_iter().filter(|put| *put).count())
     }
 }

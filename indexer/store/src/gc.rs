@@ -12,6 +12,9 @@ use crate::files::files_of;
 use crate::objects::Object;
 use crate::remote::{Current, Remote};
 
+/// Files that are removed between two looks whether a push needs them.
+const FILES_BETWEEN_LOOKS: usize = 256;
+
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
@@ -40,7 +43,8 @@ struct Survey {
 /// Removes all generations but the current one, the newest `keep` of those before it, and those whose manifests were put within `older_than`; a manifest above
 /// the current one, which a push has left that was killed or a rollback, goes by its age alone. Then files that no manifest names, put before
 /// `older_than`: it has to be longer than any push or job takes. Nothing is removed where another generation becomes current meanwhile, or a manifest is
-/// put, as a push of an old generation does first; such a push looks whether all is there when it is done, and puts what is not.
+/// put, as a push of an old generation does first; such a push looks whether all is there when it is done, and puts what is not. Where a push may have looked before
+/// the last file went, the error says to push again.
 pub async fn gc(remote: &Remote, keep: usize, older_than: Duration, dry_run: bool) -> Result<Collected> {
     let _alone = remote.alone()?;
     let survey = Survey::new(remote, keep, older_than).await?;
@@ -70,7 +74,10 @@ impl Survey {
                 continue;
             }
             collected.kept.push(*generation);
-            let bytes = remote.read(&object.name).await?.unwrap_or_default();
+            // Another job has removed it since it was listed.
+            let Some(bytes) = remote.read(&object.name).await? else {
+                return Err(Error::Raced { url: remote.url().to_owned(), generation: current_number });
+            };
             let manifest = manifest::parse(&std::path::Path::new(remote.url()).join(&object.name), &bytes)?;
             named.extend(files_of(&manifest).into_iter().map(|file| file.entry.path));
         }
@@ -88,12 +95,20 @@ impl Survey {
         Ok(Self { collected, current, manifests, unneeded, files })
     }
 
-    /// Removes the manifests, and looks again before the files go.
+    /// Removes the manifests, and looks again before each part of the files goes, and when all have gone.
     async fn remove(&self, remote: &Remote) -> Result<()> {
         self.look_again(remote, &[]).await?;
         remote.remove(&self.unneeded).await?;
         self.look_again(remote, &self.unneeded).await?;
-        remote.remove(&self.files).await
+        for files in self.files.chunks(FILES_BETWEEN_LOOKS) {
+            remote.remove(files).await?;
+            // A push that has begun meanwhile may have found a file that went after that.
+            self.look_again(remote, &self.unneeded).await.map_err(|error| match error {
+                Error::Raced { url, generation } => Error::RemovedUnderPush { url, generation },
+                error => error,
+            })?;
+        }
+        Ok(())
     }
 
     /// An error where another generation is current by now, or the manifests are not the ones that were there, without those that were removed.
@@ -175,5 +190,28 @@ mod tests {
         let pulled = pull(&remote, replica.path(), &PullOptions::default(), &always).await.unwrap();
         assert_eq!((pulled.generation, pulled.files), (1, 2));
         assert_eq!(index.complete(&remote).await.unwrap(), 0);
+    }
+
+    /// It looks too late to keep the files, and a push that is made again puts them.
+    #[tokio::test]
+    async fn files_that_went_under_a_push_are_put_when_it_is_made_again() {
+        let remote = Remote::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
+        let index = Pushing::new();
+        index.publish(1, &["a"]);
+        index.push(&remote).await.unwrap();
+        index.publish(2, &["b"]);
+        index.push(&remote).await.unwrap();
+        let survey = Survey::new(&remote, 0, Duration::ZERO).await.unwrap();
+        remote.remove(&survey.unneeded).await.unwrap();
+        // It finds the files that are still there, and ends.
+        index.roll_back(1);
+        index.push(&remote).await.unwrap();
+        remote.remove(&survey.files).await.unwrap();
+        let replica = tempfile::TempDir::new().unwrap();
+        assert!(pull(&remote, replica.path(), &PullOptions::default(), &always).await.is_err());
+        let again = index.push(&remote).await.unwrap();
+        assert!(again.files > 0 && again.bytes > 0 && !again.is_new, "{again:?}");
+        assert_eq!(pull(&remote, replica.path(), &PullOptions::default(), &always).await.unwrap().generation, 1);
+        assert_eq!(index.push(&remote).await.unwrap().files, 0);
     }
 }

@@ -102,6 +102,9 @@ pub(crate) async fn pull_generation(
         Ok(true)
     };
     let fetched = all(&missing, one, go_on).await?;
+    // One that was rolled back: its number is not given to another one here. A reader may be allowed to read, and not to list.
+    let there_too = remote.manifest_objects().await.unwrap_or_default();
+    let newest_there = there_too.last().map_or(generation, |(newest, _)| *newest);
     let lock = WriteLock::acquire(index)?;
     place(index, &staging, &missing)?;
     // What was there may have been removed meanwhile.
@@ -110,6 +113,9 @@ pub(crate) async fn pull_generation(
         return Err(Error::DamagedFile { path: index.join(&file.entry.path), part: "file", expected, got });
     }
     manifest::adopt(index, &there.bytes, &lock)?;
+    if newest_there > generation {
+        manifest::note_number(index, newest_there, &lock)?;
+    }
     drop(lock);
     clear(&staging)?;
     drop(alone);

@@ -51,11 +51,13 @@ pub async fn push(
     let pointer = manifest::pointer_to(generation, &bytes);
     let _alone = remote.alone()?;
     let there = remote.current().await?;
+    let files = files_of(&current);
     if let Some(there) = &there {
         if there.pointer == pointer {
-            let present = files_of(&current).len() as u64;
+            let found: Vec<&IndexFile> = files.iter().collect();
+            let put = complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
             note(index, remote, &pointer)?;
-            return Ok(Pushed { generation, files: 0, bytes: 0, present, is_new: false });
+            return Ok(Pushed { is_new: false, ..Pushed::of(generation, &files, &put) });
         }
         let is_ours = pushed(index)?.get(remote.url()) == Some(&there.pointer)
             || has(index, there.manifest.generation, &there.bytes)?;
@@ -69,12 +71,10 @@ pub async fn push(
         error => error,
     })?;
     let known: Vec<IndexFile> = there.as_ref().map(|there| files_of(&there.manifest)).unwrap_or_default();
-    let files = files_of(&current);
     let one = async |file: &IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
         put(index, remote, file, known.contains(file), options, go_on).await
     };
     let done = all(&files, one, go_on).await?;
-    let count = done.iter().map(|put| u64::from(*put)).sum();
     if !remote.point(there.as_ref(), &pointer).await? {
         let now = remote.current().await?;
         // A request that was answered too late and sent again has done it.
@@ -87,8 +87,16 @@ pub async fn push(
     let found: Vec<&IndexFile> = files.iter().zip(&done).filter(|(_, put)| !**put).map(|(file, _)| file).collect();
     complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
     note(index, remote, &pointer)?;
-    let bytes = files.iter().zip(&done).filter(|(_, put)| **put).map(|(file, _)| file.entry.bytes).sum();
-    Ok(Pushed { generation, files: count, bytes, present: done.len() as u64 - count, is_new: true })
+    Ok(Pushed::of(generation, &files, &done))
+}
+
+impl Pushed {
+    /// Of files, and whether each was put.
+    fn of(generation: u64, files: &[IndexFile], was_put: &[bool]) -> Self {
+        let put = files.iter().zip(was_put).filter(|(_, put)| **put).map(|(file, _)| file.entry.bytes);
+        let count = put.clone().count() as u64;
+        Self { generation, files: count, bytes: put.sum(), present: files.len() as u64 - count, is_new: true }
+    }
 }
 
 /// What the index has pushed where: `CURRENT` by URL.
@@ -125,22 +133,24 @@ fn has(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
     }
 }
 
-/// Puts the manifest and the files that were `found` there, and are not any more: a `gc` that began before them may have taken them away. Says how many.
+/// Puts the manifest and the files that were `found` there, and are not any more: a `gc` that began before them may have taken them away. Says of each
+/// file whether it was put.
 async fn complete(
     index: &Path,
     remote: &Remote,
     (name, bytes): (&str, &[u8]),
     found: &[&IndexFile],
     (options, go_on): (&PushOptions, &(dyn Fn() -> bool + Sync)),
-) -> Result<usize> {
-    let mut put = usize::from(remote.put_new(name, bytes.to_vec()).await?);
-    for file in found {
-        if !remote.has(&file.entry.path, file.entry.bytes).await? {
+) -> Result<Vec<bool>> {
+    remote.put_new(name, bytes.to_vec()).await?;
+    let one = async |file: &&IndexFile, go_on: &(dyn Fn() -> bool + Sync)| {
+        let is_there = remote.has(&file.entry.path, file.entry.bytes).await?;
+        if !is_there {
             remote.put_file(&index.join(&file.entry.path), &file.entry.path, &file.entry, options, go_on).await?;
-            put += 1;
         }
-    }
-    Ok(put)
+        Ok(!is_there)
+    };
+    all(found, one, go_on).await
 }
 
 /// Puts a file that is not there; says whether it was put.
@@ -164,7 +174,7 @@ async fn put(
 
 /// The same for the current generation, all of whose files were found.
 #[cfg(test)]
-pub(crate) async fn complete_current(index: &Path, remote: &Remote) -> Result<usize> {
+pub(crate) async fn complete_current(index: &Path, remote: &Remote) -> Result<Vec<bool>> {
     let current = manifest::current(index)?;
     let (name, files) = (manifest::manifest_name(current.generation), files_of(&current));
     let bytes = fs_err::read(index.join(&name))?;
