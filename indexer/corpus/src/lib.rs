@@ -17,6 +17,7 @@
 //! fix.
 #![forbid(unsafe_code)]
 
+mod compact;
 mod document;
 pub mod embeddings;
 mod error;
@@ -31,6 +32,7 @@ mod raw_fields;
 mod read;
 pub mod run;
 
+pub use compact::compact_bytes;
 pub use document::{Document, Located};
 pub use error::Error;
 pub use judged::Judged;

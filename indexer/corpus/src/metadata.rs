@@ -1,9 +1,11 @@
 //! Metadata of a document: one JSON object as compact text, in which every number has the digits that it was given with.
+
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::compact::compact;
 use crate::raw_fields::RawFields;
 
 /// One JSON object with at least one field: without white space between its parts, each field once, and numbers as they were written.
@@ -86,10 +88,9 @@ fn has_double(value: &Value) -> bool {
     }
 }
 
+/// Writes the fields of an object, each with its text in `raw`.
 fn write_object(object: &Map<String, Value>, raw: &RawFields<'_>, into: &mut Vec<u8>) -> serde_json::Result<()> {
-    // Each field once, and in the same order, unless one is there twice.
-    let is_same = raw.0.len() == object.len() && raw.0.iter().zip(object.keys()).all(|((raw, _), name)| raw.0 == *name);
-    let by_name = if is_same { None } else { Some(raw.by_name()) };
+    let by_name = raw.by_name();
     into.push(b'{');
     for (number, (name, value)) in object.iter().enumerate() {
         if number > 0 {
@@ -97,36 +98,12 @@ fn write_object(object: &Map<String, Value>, raw: &RawFields<'_>, into: &mut Vec
         }
         serde_json::to_writer(&mut *into, name)?;
         into.push(b':');
-        let raw = match &by_name {
-            None => raw.0.get(number).map(|(_, value)| *value),
-            Some(by_name) => by_name.get(name.as_str()).copied(),
-        };
-        write(value, raw, into)?;
+        match by_name.get(name.as_str()) {
+            Some(raw) if has_double(value) => compact(raw.get(), into)?,
+            _ => serde_json::to_writer(&mut *into, value)?,
+        }
     }
     into.push(b'}');
-    Ok(())
-}
-
-/// Recursion is as deep as the value, which `serde_json` bounds.
-fn write(value: &Value, raw: Option<&RawValue>, into: &mut Vec<u8>) -> serde_json::Result<()> {
-    match (value, raw.map(RawValue::get)) {
-        (Value::Number(_), Some(text)) => into.extend_from_slice(text.as_bytes()),
-        (Value::Object(object), Some(text)) if has_double(value) => {
-            write_object(object, &serde_json::from_str(text)?, into)?;
-        }
-        (Value::Array(all), Some(text)) if has_double(value) => {
-            let raw: Vec<&RawValue> = serde_json::from_str(text)?;
-            into.push(b'[');
-            for (number, (value, raw)) in all.iter().zip(raw).enumerate() {
-                if number > 0 {
-                    into.push(b',');
-                }
-                write(value, Some(raw), into)?;
-            }
-            into.push(b']');
-        }
-        _ => serde_json::to_writer(into, value)?,
-    }
     Ok(())
 }
 

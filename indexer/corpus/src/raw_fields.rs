@@ -1,4 +1,5 @@
 //! The fields of a JSON object with their values as they are written.
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;

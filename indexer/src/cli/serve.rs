@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     credentials: CredentialOptions,
 }
 
-/// At least what one message may take.
+/// Enough for calls of a few documents.
 const LEAST_CALL_MEMORY: u64 = 1 << 20;
 
 fn call_memory(text: &str) -> Result<usize, String> {

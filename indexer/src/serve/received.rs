@@ -78,9 +78,9 @@ impl ReceivedCall {
             let late = if ends == self.ends {
                 format!("the stream had not ended after {} s", whole.as_secs_f64())
             } else {
-                format!("the stream brought no message for {} s", silence.as_secs_f64())
+                format!("the stream brought no whole message for {} s", silence.as_secs_f64())
             };
-            let advice = "nothing was changed. Send the whole change again, without pauses";
+            let advice = "nothing was changed. Send the whole change again, in messages of a few MiB, without pauses";
             Err(Status::deadline_exceeded(format!("{late}; {advice}")))
         })
     }
@@ -119,16 +119,21 @@ impl ReceivedCall {
 
 /// A call that cannot be made now.
 pub(super) fn later(message: String) -> Status {
-    hinted(message, TRY_AGAIN_MS)
+    hinted(Status::resource_exhausted(message), TRY_AGAIN_MS)
 }
 
 /// A call that cannot be made as it is, or not before somebody has made room: sending it again at once is no use.
 pub(super) fn never(message: String) -> Status {
-    hinted(message, -1)
+    hinted(Status::resource_exhausted(message), -1)
 }
 
-fn hinted(message: String, milliseconds: i64) -> Status {
-    let mut status = Status::resource_exhausted(message);
+/// A call about which nothing was done, and which can be sent again: to the next server at once, or to this one.
+pub(super) fn unmade(message: String, is_ending: bool) -> Status {
+    hinted(Status::unavailable(message), if is_ending { 0 } else { TRY_AGAIN_MS })
+}
+
+/// Clients send a change again only where the server says so.
+fn hinted(mut status: Status, milliseconds: i64) -> Status {
     status.metadata_mut().insert(RETRY_PUSHBACK, milliseconds.into());
     status
 }
@@ -182,7 +187,10 @@ mod tests {
         let silent = limits(1 << 20, 20, 60_000).begin();
         assert_eq!(silent.next(ready(Ok(Some(1)))).await.unwrap(), Some(1));
         let ended = silent.next::<u8>(pending()).await.unwrap_err();
-        assert!(ended.code() == Code::DeadlineExceeded && ended.message().contains("no message for 0.02 s"), "{ended}");
+        assert!(
+            ended.code() == Code::DeadlineExceeded && ended.message().contains("no whole message for 0.02 s"),
+            "{ended}"
+        );
         let endless = limits(1 << 20, 60_000, 50).begin();
         let ended = loop {
             let message = async {

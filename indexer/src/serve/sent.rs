@@ -4,7 +4,7 @@ use std::iter::Enumerate;
 use std::path::PathBuf;
 use std::vec::IntoIter;
 
-use dyad_corpus::{Document, Located, MAX_METADATA_BYTES, Metadata, Problem};
+use dyad_corpus::{Document, Located, MAX_METADATA_BYTES, Metadata, Problem, compact_bytes};
 use dyad_proto::v1;
 
 use crate::source::Batch;
@@ -20,13 +20,12 @@ pub(super) fn metadata(document: &v1::Document) -> Result<Option<Metadata>, Stri
     if document.metadata_json.is_empty() {
         return Ok(None);
     }
-    let parsed = Metadata::parse(&document.metadata_json);
-    let metadata = parsed.map_err(|error| format!("expected one JSON object: {error}"))?;
-    let bytes = metadata.as_ref().map_or(0, |metadata| metadata.as_json().len());
+    // Before they are parsed, since that takes many times the memory.
+    let bytes = compact_bytes(&document.metadata_json);
     if bytes > MAX_METADATA_BYTES {
-        return Err(format!("expected at most {MAX_METADATA_BYTES} bytes as compact JSON, got {bytes}"));
+        return Err(format!("expected at most {MAX_METADATA_BYTES} bytes without white space, got {bytes}"));
     }
-    Ok(metadata)
+    Metadata::parse(&document.metadata_json).map_err(|error| format!("expected one JSON object: {error}"))
 }
 
 /// The documents of one call, each parsed when it is read.

@@ -9,7 +9,7 @@ use dyad_proto::{v1, validate};
 use serde_json::json;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::received::{CallLimits, CallMemory, later};
+use super::received::{CallLimits, CallMemory, later, unmade};
 use super::sent::{bytes_of, metadata};
 use super::status::status;
 use super::worker::{Changes, Wanted, WantedChange};
@@ -76,7 +76,7 @@ impl IndexService {
     async fn make(&self, wanted: Wanted) -> Result<Response<v1::ChangeResponse>, Status> {
         if self.stopping.load(Ordering::SeqCst) {
             let message = "this server is about to end; nothing was changed. Send the call again, to the next one";
-            return Err(Status::unavailable(message));
+            return Err(unmade(message.to_owned(), true));
         }
         let made = self.changes.make(wanted).await;
         let made = made.ok_or_else(|| later("too many changes wait for their turn. Try again later".to_owned()))?;

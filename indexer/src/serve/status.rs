@@ -6,7 +6,7 @@ use dyad_files::space::{self, Bytes, SpaceError};
 use dyad_proto::client::ClientError;
 use tonic::Status;
 
-use super::received::never;
+use super::received::{never, unmade};
 use crate::error::Error;
 
 /// The status of a change that was not made. Causes are in the message.
@@ -37,10 +37,10 @@ pub(super) fn status(error: &Error) -> Status {
         Error::Corpus(_) => Status::invalid_argument(message),
         Error::Service(source) | Error::Encoder { source, .. } => match source {
             ClientError::Deadline { .. } => Status::deadline_exceeded(message),
-            _ => Status::unavailable(message),
+            _ => unmade(message, false),
         },
         Error::Index(dyad_index::Error::NoIndex { .. }) => Status::not_found(message),
-        Error::Index(dyad_index::Error::Locked { .. }) => Status::unavailable(message),
+        Error::Index(dyad_index::Error::Locked { .. }) => unmade(message, false),
         _ => Status::internal(message),
     }
 }

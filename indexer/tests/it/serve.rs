@@ -154,9 +154,12 @@ fn a_change_that_is_too_large_is_refused_and_not_sent_again() {
     assert!(upsert(v1::Document { metadata_json: of(limit), ..message(1) }).is_ok());
     let refused = upsert(v1::Document { metadata_json: of(limit + 1), ..message(1) }).unwrap_err();
     assert!(
-        refused.contains("`metadata_json`: expected at most 1048576 bytes as compact JSON, got 1048577"),
+        refused.contains("`metadata_json`: expected at most 1048576 bytes without white space, got 1048577"),
         "{refused}"
     );
+    // Before they are parsed, which would take many times their bytes.
+    let unparsed = upsert(v1::Document { metadata_json: "[".repeat(limit + 1), ..message(1) }).unwrap_err();
+    assert!(unparsed.contains("bytes without white space"), "{unparsed}");
     for key in ["a\nb", "a\rb", "a\0b"] {
         let refused = upsert(v1::Document { key: key.into(), ..message(1) }).unwrap_err();
         assert!(refused.contains("`documents[0].key`: expected no line break"), "{refused}");
@@ -231,7 +234,7 @@ fn a_call_that_is_silent_for_too_long_ends_and_changes_nothing() {
         client.upsert(tokio_stream::wrappers::ReceiverStream::new(receiver)).await.unwrap_err()
     });
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
-    assert!(status.message().contains("no message for 1 s; nothing was changed"), "{status}");
+    assert!(status.message().contains("no whole message for 1 s; nothing was changed"), "{status}");
     assert_eq!(serving.upsert(&[message(21)]).unwrap().documents, 11);
 }
 

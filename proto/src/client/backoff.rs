@@ -79,11 +79,11 @@ fn was_not_sent(status: &Status) -> bool {
     false
 }
 
-/// Whether a server has certainly done nothing about a call: it says so itself, or was never sent the call. A connection that is lost
-/// leaves open what the server has done.
+/// Whether a server has certainly done nothing about a call: it says itself when to send it again, or was never sent the call. A connection
+/// that is lost, or a status that a proxy or tonic has made of HTTP's, leaves open what the server has done.
 fn was_not_made(status: &Status) -> bool {
     let mut cause = status.source();
-    let is_of_server = cause.is_none();
+    let is_of_server = pushback(status).is_some();
     while let Some(error) = cause {
         if error.is::<tonic::ConnectError>() {
             return true;
@@ -258,9 +258,16 @@ mod tests {
             let refusal = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
             Status::from_error(Box::new(tonic::ConnectError(Box::new(refusal))))
         };
-        let of_server = || Status::unavailable("about to end; nothing was changed");
+        // As tonic makes it of HTTP's status 502, and a proxy by itself.
+        let of_proxy = || Status::unavailable("grpc-status header missing, mapped from HTTP status code 502");
+        let of_server = || {
+            let mut status = Status::unavailable("about to end; nothing was changed");
+            status.metadata_mut().insert(RETRY_PUSHBACK, 0.into());
+            status
+        };
         let config = ClientConfig { attempts: 3, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
-        let cases: [(&dyn Fn() -> Status, usize, usize); 3] = [(&lost, 3, 1), (&refused, 3, 3), (&of_server, 3, 3)];
+        let cases: [(&dyn Fn() -> Status, usize, usize); 4] =
+            [(&lost, 3, 1), (&of_proxy, 3, 1), (&refused, 3, 3), (&of_server, 3, 3)];
         for (failure, reads, changes) in cases {
             let (mut calls, time) = (0, Duration::from_mins(1));
             let mut call = || {

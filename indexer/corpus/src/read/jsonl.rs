@@ -1,6 +1,8 @@
 //! One JSON object per line.
+
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::FieldNames;
@@ -136,8 +138,12 @@ impl<'a> Written<'a> {
             Self::Column(None) => return Ok(None),
             Self::Column(Some(metadata)) => {
                 let mut fields: RawFields<'a> = serde_json::from_str(metadata)?;
-                // Their values are those of columns.
-                fields.0.retain(|(name, _)| names.metadata.iter().all(|column| *column != name.0));
+                // A column's value is in place of the one in the text, which is the same where the column has none.
+                let is_of_column = |name: &str| names.metadata.iter().any(|column| column == name);
+                let is_same = |name: &str, raw: &RawValue| {
+                    serde_json::from_str::<Value>(raw.get()).is_ok_and(|value| object.get(name) == Some(&value))
+                };
+                fields.0.retain(|(name, raw)| !is_of_column(&name.0) || is_same(&name.0, raw));
                 return Ok(Some(fields));
             }
         };
@@ -147,7 +153,9 @@ impl<'a> Written<'a> {
             Some(metadata) => serde_json::from_str(metadata.get())?,
             None => RawFields::default(),
         };
-        for name in names.metadata.iter().filter(|name| object.contains_key(*name)) {
+        // A field `metadata` is never stored in itself.
+        let stored = names.metadata.iter().filter(|name| *name != "metadata" && object.contains_key(*name));
+        for name in stored {
             if let Some(value) = line.last(name).filter(|value| value.get() != "null") {
                 fields.0.push((RawName(Cow::Owned(name.clone())), value));
             }
@@ -204,4 +212,22 @@ pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> 
         Value::Object(_) => "an object",
     };
     Problem::FieldType { field: field.to_owned(), expected, got }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A column of the name has its value in the object, unless it is null: then the text's value is there.
+    #[test]
+    fn numbers_of_a_text_keep_their_digits_where_no_column_has_another() {
+        let text = r#"{"a": 1.50, "b": 2.50}"#;
+        let names = FieldNames { metadata: vec!["a".to_owned()], ..FieldNames::default() };
+        for (value, expected) in [(1.5, r#"{"a":1.50,"b":2.50}"#), (7.5, r#"{"a":7.5,"b":2.50}"#)] {
+            let object = Map::from_iter([("a".to_owned(), Value::from(value)), ("b".to_owned(), Value::from(2.5))]);
+            let fields = |object: &Map<String, Value>| Written::Column(Some(text)).fields(&names, object);
+            let metadata = Metadata::written(&object, fields).unwrap().unwrap();
+            assert_eq!(metadata.as_json(), expected);
+        }
+    }
 }

@@ -93,9 +93,9 @@ impl ParquetRows {
             Ok(None) => Ok(None),
             Ok(Some(row)) => {
                 self.row += 1;
-                let mut columns = row.get_column_iter();
-                self.metadata_text = columns.find_map(|(name, field)| json_text(name, field)).map(str::to_owned);
-                Ok(Some((self.row, values(row))))
+                let mut fields = row.get_column_iter();
+                self.metadata_text = fields.find_map(|(name, field)| json_text(name, field)).map(str::to_owned);
+                Ok(Some((self.row, columns(row))))
             }
             Err(reason) => {
                 self.failed = true;
@@ -144,13 +144,25 @@ fn json_text<'a>(name: &str, field: &'a Field) -> Option<&'a str> {
     }
 }
 
-/// Columns by name; those that are null are absent.
-fn values(row: Row) -> Result<Map<String, Value>, Problem> {
-    let columns = row.into_columns().into_iter().filter(|(_, field)| !matches!(field, Field::Null));
-    columns.map(|(name, field)| Ok((name.clone(), json(&name, field)?))).collect()
+/// Columns by name; those that are null are absent. The text of an object of JSON is that object.
+fn columns(row: Row) -> Result<Map<String, Value>, Problem> {
+    let object = |(name, field): (&String, &Field)| {
+        let object = serde_json::from_str(json_text(name, field)?).ok()?;
+        Some((name.clone(), object))
+    };
+    let objects: Vec<(String, Value)> = row.get_column_iter().filter_map(object).collect();
+    let mut columns = values(row)?;
+    columns.extend(objects);
+    Ok(columns)
 }
 
-fn json(name: &str, field: Field) -> Result<Value, Problem> {
+/// Values of a row, or of a group in it, by name; those that are null are absent.
+fn values(row: Row) -> Result<Map<String, Value>, Problem> {
+    let columns = row.into_columns().into_iter().filter(|(_, field)| !matches!(field, Field::Null));
+    columns.map(|(name, field)| Ok((name, json(field)?))).collect()
+}
+
+fn json(field: Field) -> Result<Value, Problem> {
     let float = |value: f64| Number::from_f64(value).map_or(Value::Null, Value::Number);
     Ok(match field {
         Field::Null => Value::Null,
@@ -165,9 +177,7 @@ fn json(name: &str, field: Field) -> Result<Value, Problem> {
         Field::ULong(value) => value.into(),
         Field::Float(value) => float(f64::from(value)),
         Field::Double(value) => float(value),
-        Field::Str(ref text) => json_text(name, &field)
-            .and_then(|json| serde_json::from_str(json).ok())
-            .unwrap_or_else(|| Value::String(text.clone())),
+        Field::Str(text) => Value::String(text),
         // Texts of writers that do not say that they are.
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
             Ok(text) => Value::String(text.to_owned()),
@@ -175,9 +185,22 @@ fn json(name: &str, field: Field) -> Result<Value, Problem> {
         },
         Field::Group(row) => Value::Object(values(row)?),
         Field::ListInternal(list) => {
-            Value::Array(list.elements().iter().map(|item| json(name, item.clone())).collect::<Result<_, _>>()?)
+            Value::Array(list.elements().iter().map(|item| json(item.clone())).collect::<Result<_, _>>()?)
         }
         // Dates, times, decimals and maps as they are printed.
         other => Value::String(other.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_of_json_is_an_object_and_a_field_inside_of_others_stays_a_text() {
+        let text = || ("metadata".to_owned(), Field::Str(r#"{"a": 1}"#.to_owned()));
+        let row = Row::new(vec![text(), ("inside".to_owned(), Field::Group(Row::new(vec![text()])))]);
+        let expected = serde_json::json!({ "metadata": { "a": 1 }, "inside": { "metadata": r#"{"a": 1}"# } });
+        assert_eq!(Value::Object(columns(row).unwrap()), expected);
+    }
 }

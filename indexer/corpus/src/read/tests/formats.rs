@@ -201,6 +201,10 @@ fn fields_have_the_names_that_are_given() {
     assert_eq!(found, [(1, Document { metadata, ..document("u", "T", "text") })]);
     let error = read_with(&path, &named("id", "head", "body", &[])).unwrap_err().to_string();
     assert!(error.contains("expected `id`"), "{error}");
+    // The object that fields are stored in is not stored in itself.
+    let (_folder, path) = file("x.jsonl", r#"{"_id":"u","text":"t","metadata":{"metadata":1.50}}"#);
+    let found = read_with(&path, &named("_id", "title", "text", &["metadata"])).unwrap();
+    assert_eq!(found[0].1.metadata.as_ref().unwrap().as_json(), r#"{"metadata":1.50}"#);
 }
 
 #[test]
