@@ -15,7 +15,7 @@ const DIGITS_OF_64_BITS: usize = 20;
 pub fn check(json: &[u8]) -> Result<(), String> {
     if let Some(number) = rounded_number(json) {
         let fix = "write whole numbers of more than 64 bits as text, in a filter as `integer`";
-        return Err(format!("{number} is no double and would be rounded: {fix}"));
+        return Err(format!("{number:.40} is no double and would be rounded: {fix}"));
     }
     let mut reader = serde_json::Deserializer::from_slice(json);
     match Once.deserialize(&mut reader) {
@@ -37,14 +37,22 @@ fn rounded_number(json: &[u8]) -> Option<&str> {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'+' | b'-');
         let (number, after) = rest.split_at(rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len()));
         rest = after;
-        if number.len() < DIGITS_OF_64_BITS || !number.iter().all(u8::is_ascii_digit) {
+        let digits = whole_digits(std::str::from_utf8(number).ok()?);
+        if digits.len() < DIGITS_OF_64_BITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
-        let digits = std::str::from_utf8(number).ok()?;
         let is_exact = digits.parse::<f64>().is_ok_and(|double| format!("{double:.0}") == digits);
         if digits.parse::<u64>().is_err() && !is_exact {
             return Some(digits);
         }
+    }
+}
+
+/// A number without zeros after its point.
+fn whole_digits(number: &str) -> &str {
+    match number.split_once('.') {
+        Some((whole, rest)) if rest.bytes().all(|byte| byte == b'0') => whole,
+        _ => number,
     }
 }
 
@@ -179,7 +187,12 @@ mod tests {
         ] {
             assert_eq!(check(fine.as_bytes()), Ok(()), "{fine}");
         }
-        for rounded in ["100000000000000000001", r#"{"a\"": [1, -100000000000000000001]}"#, "18446744073709551617"] {
+        for rounded in [
+            "100000000000000000001",
+            "100000000000000000001.0",
+            r#"{"a\"": [1, -100000000000000000001]}"#,
+            "18446744073709551617",
+        ] {
             assert!(check(rounded.as_bytes()).unwrap_err().contains("would be rounded"), "{rounded}");
         }
     }

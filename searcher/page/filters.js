@@ -14,14 +14,24 @@ const TYPES = [
   ["flag", "true/false"],
 ];
 
+/** A number; from 2^53 on by all of its digits, as `dyad-searcher query --filter` gives it. */
+function numberOf(text) {
+  const number = Number(text);
+  if (text === "" || !Number.isFinite(number)) {
+    // The server says what is wrong with it.
+    return { number: text };
+  }
+  if (Math.abs(number) < 2 ** 53) {
+    return { number };
+  }
+  const whole = /^[+-]?([0-9]+)(\.0*)?$/.exec(text);
+  const digits = BigInt(whole ? whole[1] : Math.abs(number));
+  return { integer: `${number < 0 ? "-" : ""}${digits}` };
+}
+
 function valueOf(type, text) {
   if (type === "number") {
-    const number = Number(text);
-    if (/^-?(0|[1-9][0-9]*)$/.test(text.trim()) && !Number.isSafeInteger(number)) {
-      // Rounded as a number.
-      return { integer: text.trim() };
-    }
-    return { number: text.trim() === "" || !Number.isFinite(number) ? text : number };
+    return numberOf(text.trim());
   }
   return type === "flag" ? { flag: text.trim().toLowerCase() === "true" } : { text };
 }

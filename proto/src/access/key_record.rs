@@ -109,7 +109,7 @@ mod given {
     use serde::{Deserialize, Deserializer};
 
     fn field<'de, T: Deserialize<'de>, D: Deserializer<'de>>(name: &str, from: D) -> Result<Option<T>, D::Error> {
-        let why = "without it the key is not restricted by it: if that is meant, leave the field out";
+        let why = "a null is not read as its absence: leave the field out if that is meant";
         let null = || D::Error::custom(format!("`{name}`: expected a value, got null; {why}"));
         Option::<T>::deserialize(from)?.map(Some).ok_or_else(null)
     }

@@ -44,7 +44,11 @@ impl Keys {
     /// Reads a file of keys for a server of these indexes.
     pub fn open_for(path: &Path, served: Option<ServedIndexes>) -> Result<Self, KeyFileError> {
         let keys = Self { path: path.to_owned(), served, by_id: ArcSwap::default(), unknown: AtomicU64::new(0) };
-        keys.reload()?;
+        let file = KeyFile::read(path)?;
+        if let Some(Err(reason)) = keys.served.as_ref().map(|served| served.check(&file)) {
+            return Err(KeyFileError::Elsewhere { path: path.to_owned(), reason });
+        }
+        keys.take_over(&file)?;
         Ok(keys)
     }
 
@@ -53,21 +57,30 @@ impl Keys {
         &self.path
     }
 
-    /// Reads the file again; where that fails, the keys stay as they are. Returns the keys that are accepted.
+    /// Reads the file again; where it cannot be read, the keys stay as they are. Returns the keys that are accepted.
+    ///
+    /// A file with which the server would not have started is taken over all the same: it may be the one in which a key was revoked.
     pub fn reload(&self) -> Result<usize, KeyFileError> {
-        let (file, before) = (KeyFile::read(&self.path)?, self.by_id.load());
+        let file = KeyFile::read(&self.path)?;
+        if let Some(Err(reason)) = self.served.as_ref().map(|served| served.check(&file)) {
+            let path = self.path.display();
+            tracing::error!("keys `{path}`: {reason}. The file is in use, and the server will not start with it again");
+        }
+        self.take_over(&file)
+    }
+
+    fn take_over(&self, file: &KeyFile) -> Result<usize, KeyFileError> {
+        let before = self.by_id.load();
         let wrong = |reason| KeyFileError::Wrong { path: self.path.clone(), reason };
-        if let Some(served) = &self.served {
-            let refused = |reason| KeyFileError::Elsewhere { path: self.path.clone(), reason };
-            served.check(&file).map_err(refused)?;
-            let elsewhere = served.elsewhere(&file);
-            if let Some(first) = elsewhere.first() {
-                let (served, count) = (served.names.join(", "), elsewhere.len());
-                tracing::warn!(served, count, first, "keys are for indexes that are not served here");
-            }
+        let elsewhere = self.served.as_ref().map(|served| served.elsewhere(file)).unwrap_or_default();
+        if let (Some(served), Some(first)) = (&self.served, elsewhere.first()) {
+            let (served, count) = (served.names.join(", "), elsewhere.len());
+            tracing::warn!(served, count, first, "keys are for indexes that are not served here");
         }
         let mut by_id = BTreeMap::new();
-        for record in &file.keys {
+        // An index without a name is none of those that a key names.
+        let is_unnamed = self.served.as_ref().is_some_and(|served| served.names.is_empty());
+        for record in file.keys.iter().filter(|record| !is_unnamed || record.indexes.is_empty()) {
             let key = match before.get(&record.id) {
                 Some(same) if same.is_of(record) => Arc::clone(same),
                 other => Arc::new(Key::new(record, other.map(|key| &**key)).map_err(wrong)?),

@@ -51,8 +51,12 @@ impl ServedIndexes {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+    use tonic::codegen::http::{HeaderMap, header};
+
     use super::*;
-    use crate::access::NewKey;
+    use crate::access::key_file::parts;
+    use crate::access::{Keys, NewKey};
 
     fn file(keys: &[(Role, &[&str])]) -> KeyFile {
         let mut file = KeyFile::default();
@@ -103,5 +107,38 @@ mod tests {
         assert_eq!(unnamed.check(&file(&[(Role::Write, &[]), (Role::Read, &["wiki"])])), Ok(()));
         let refused = unnamed.check(&file(&[(Role::Admin, &[]), (Role::Write, &["wiki"])])).unwrap_err();
         assert!(refused.contains("--index NAME=DIR") && refused.contains("`k1`"), "{refused}");
+    }
+
+    /// A server that has started goes on with a file that would not have let it start: a key was revoked in it.
+    #[test]
+    fn a_key_that_is_revoked_is_refused_whatever_else_the_file_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let create = |index: &str| {
+            let indexes = Some(index.to_owned()).filter(|name| !name.is_empty()).into_iter().collect();
+            let new = NewKey { name: "k".into(), role: Role::Write, indexes, filter: None, concurrency: None };
+            KeyFile::change(&path, |file| file.create(new)).unwrap()
+        };
+        let revoke =
+            |key: &str| KeyFile::change(&path, |file| file.revoke(&path, parts(key).unwrap().0).map(drop)).unwrap();
+        let code = |keys: &Keys, key: &str| {
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, format!("Bearer {key}").parse().unwrap())]);
+            keys.check(&headers, Role::Write, "delete").map_or_else(|status| status.code(), |_| Code::Ok)
+        };
+        let (wiki, _news) = (create("wiki"), create("news"));
+        let keys = Keys::open_for(&path, Some(served(&["wiki"], Role::Write))).unwrap();
+        assert_eq!(code(&keys, &wiki), Code::Ok);
+        revoke(&wiki);
+        assert_eq!((keys.reload().unwrap(), code(&keys, &wiki)), (1, Code::Unauthenticated));
+        assert!(Keys::open_for(&path, Some(served(&["wiki"], Role::Write))).is_err());
+
+        fs_err::remove_file(&path).unwrap();
+        let (any, other) = (create(""), create(""));
+        let keys = Keys::open_for(&path, Some(served(&[], Role::Write))).unwrap();
+        revoke(&any);
+        let named = create("index");
+        assert_eq!(keys.reload().unwrap(), 1);
+        let of_all = [&any, &other, &named].map(|key| code(&keys, key));
+        assert_eq!(of_all, [Code::Unauthenticated, Code::Ok, Code::Unauthenticated]);
     }
 }

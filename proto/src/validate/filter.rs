@@ -64,7 +64,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
             let at = format!("{at}.equals");
             field(check, &at, &equals.field);
             count.values += 1;
-            equal(check, &format!("{at}.value"), equals.value.as_ref(), count.of);
+            value(check, &format!("{at}.value"), equals.value.as_ref(), count.of);
         }
         Condition::OneOf(one_of) => {
             let at = format!("{at}.one_of");
@@ -72,7 +72,7 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
             check.count(&format!("{at}.values"), one_of.values.len(), MAX_FILTER_VALUES);
             count.values += one_of.values.len();
             for (i, one) in one_of.values.iter().enumerate().take(MAX_FILTER_VALUES) {
-                equal(check, &format!("{at}.values[{i}]"), Some(one), count.of);
+                value(check, &format!("{at}.values[{i}]"), Some(one), count.of);
             }
         }
         Condition::Range(range) => {
@@ -106,32 +106,24 @@ fn field(check: &mut Check, at: &str, name: &str) {
     }
 }
 
-/// A value that a field's are to be equal to.
-fn equal(check: &mut Check, at: &str, wanted: Option<&v1::FilterValue>, of: Of) {
-    value(check, at, wanted);
-    if let Some(Value::Number(number)) = wanted.and_then(|wanted| wanted.value.as_ref())
-        && number.is_finite()
-        && stands_for_several(*number, of)
-    {
-        let why = "doubles do not tell whole numbers apart from 2^53 on";
-        check.fail(at, format!("expected `integer` with its digits as text, got `number` {number}: {why}"));
-    }
-}
+/// From here on one double is the nearest one of several whole numbers, of which clients may have meant another.
+const FIRST_AMBIGUOUS: f64 = (1_u64 << 53) as f64;
 
 /// Whether a double may have been a whole number that is not equal to it: one of 64 bits, or, of a key, any.
 fn stands_for_several(number: f64, of: Of) -> bool {
-    const FIRST: f64 = (1_u64 << 53) as f64;
     let is_of_64_bits = (i64::MIN as f64..(1_u128 << 64) as f64).contains(&number);
-    number.abs() >= FIRST && (of == Of::Key || is_of_64_bits)
+    number.abs() >= FIRST_AMBIGUOUS && (of == Of::Key || is_of_64_bits)
 }
 
+/// Whether a text is a whole number, with digits alone, as large as a double may be.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_short = digits == "0" || !digits.starts_with('0');
-    !digits.is_empty() && is_short && digits.bytes().all(|byte| byte.is_ascii_digit())
+    let has_digits_alone = !digits.is_empty() && is_short && digits.bytes().all(|byte| byte.is_ascii_digit());
+    has_digits_alone && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>) {
+fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>, of: Of) {
     match value.and_then(|value| value.value.as_ref()) {
         None => check.fail(at, "expected `text`, `number`, `integer` or `flag`, got none"),
         Some(Value::Integer(text)) if !is_integer(text) || text.len() > MAX_FILTER_INTEGER_BYTES => {
@@ -139,7 +131,7 @@ fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>) {
             check.fail(
                 at,
                 format!(
-                    "expected at most {MAX_FILTER_INTEGER_BYTES} bytes of decimal digits, as 42 or -7, got `{got}`"
+                    "expected at most {MAX_FILTER_INTEGER_BYTES} bytes of decimal digits within the range of doubles, as 42 or -7, got `{got}`"
                 ),
             );
         }
@@ -148,6 +140,10 @@ fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>) {
         }
         Some(Value::Number(number)) if !number.is_finite() => {
             check.fail(at, format!("expected a finite number, got {number}"));
+        }
+        Some(Value::Number(number)) if stands_for_several(*number, of) => {
+            let why = "doubles do not tell whole numbers apart from 2^53 on";
+            check.fail(at, format!("expected `integer` with its digits as text, got `number` {number:e}: {why}"));
         }
         Some(_) => {}
     }
@@ -168,10 +164,7 @@ fn between(check: &mut Check, at: &str, range: &v1::FieldRange, of: Of) {
     for (name, end) in [("min", &range.min), ("above", &range.above), ("max", &range.max), ("below", &range.below)] {
         if let Some(end) = end {
             let at = &format!("{at}.{name}");
-            match of {
-                Of::Request => value(check, at, Some(end)),
-                Of::Key => equal(check, at, Some(end), of),
-            }
+            value(check, at, Some(end), of);
             if matches!(end.value, Some(Value::Flag(_))) {
                 check.fail(at, "expected `number`, `integer` or `text`, got `flag`");
             }
@@ -292,14 +285,14 @@ mod tests {
             let one_of = Condition::OneOf(v1::FieldOneOf { field: "id".into(), values });
             assert!(said(Some(one_of)).contains("`filter.one_of.values[1]`: expected `integer`"));
             let range = v1::FieldRange { field: "id".into(), below: number(several), ..Default::default() };
-            assert_eq!(said(Some(Condition::Range(range.clone()))), "fine");
+            assert!(said(Some(Condition::Range(range.clone()))).contains("`filter.range.below`: expected `integer`"));
             assert!(of_key(Condition::Range(range)).contains("`filter.range.below`: expected `integer`"));
         }
         for fine in ["0", "7", "-7", "1234567890123456789", "18446744073709551615", "100000000000000000001"] {
             assert_eq!(of_request(integer(fine)), "fine", "{fine}");
             assert_eq!(of_key(equals("id", integer(fine))), "fine", "{fine}");
         }
-        for wrong in ["", "-", "+1", "01", "-00", "1.0", "1e3", " 1", "1 ", "x", &"1".repeat(400)] {
+        for wrong in ["", "-", "+1", "01", "-00", "1.0", "1e3", " 1", "1 ", "x", &"1".repeat(400), &"9".repeat(309)] {
             assert!(of_request(integer(wrong)).contains("bytes of decimal digits"), "{wrong}");
         }
         let range = v1::FieldRange { field: "id".into(), min: integer("1"), max: number(2.0), ..Default::default() };

@@ -9,9 +9,6 @@ use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
 
-/// From here on several whole numbers may have the same nearest double.
-const FIRST_BY_DIGITS: f64 = (1_u64 << 53) as f64;
-
 /// The condition that an argument states.
 pub(super) fn parse(argument: &str) -> Result<v1::Filter, String> {
     let wrong = |why: &str| {
@@ -105,7 +102,7 @@ fn value(field: &str, text: &str) -> Result<v1::FilterValue, String> {
 /// A number as a filter names it: from 2^53 on by all of its digits.
 fn exact_number(text: &str, nearest: f64) -> Value {
     match ExactNumber::parse(text.strip_prefix('+').unwrap_or(text)) {
-        Some(number) if nearest.abs() >= FIRST_BY_DIGITS => {
+        Some(number) if number.is_ambiguous() => {
             Value::Integer(number.digits().unwrap_or_else(|| format!("{nearest:.0}")))
         }
         _ => Value::Number(nearest),

@@ -7,8 +7,8 @@ use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
 
-/// Converts a filter that [`dyad_proto::validate`] has passed, so that its depth is bounded. A condition that is not there
-/// lets nothing pass.
+/// Converts a filter that [`dyad_proto::validate`] has passed, so that its depth is bounded. A condition that is not there,
+/// or has a value that is none, lets nothing pass.
 pub(crate) fn filter(filter: &v1::Filter) -> Filter {
     let many = |list: &v1::FilterList| list.filters.iter().map(self::filter).collect();
     match &filter.condition {
@@ -22,19 +22,25 @@ pub(crate) fn filter(filter: &v1::Filter) -> Filter {
         Some(Condition::OneOf(one_of)) => {
             Filter::OneOf { field: one_of.field.clone(), values: one_of.values.iter().filter_map(value).collect() }
         }
-        Some(Condition::Range(range)) => Filter::Range {
-            field: range.field.clone(),
-            min: end(range.min.as_ref(), range.above.as_ref()),
-            max: end(range.max.as_ref(), range.below.as_ref()),
-        },
+        Some(Condition::Range(range)) => {
+            let [min, max] = [(&range.min, &range.above), (&range.max, &range.below)].map(end);
+            match (min, max) {
+                (Some(min), Some(max)) => Filter::Range { field: range.field.clone(), min, max },
+                _ => Filter::Any(Vec::new()),
+            }
+        }
         Some(Condition::Exists(exists)) => Filter::Exists { field: exists.field.clone() },
         Some(Condition::Keys(keys)) => Filter::Keys(keys.keys.clone()),
     }
 }
 
-fn end(included: Option<&v1::FilterValue>, excluded: Option<&v1::FilterValue>) -> Bound<FieldValue> {
-    let excluded = excluded.and_then(value).map(Bound::Excluded);
-    excluded.or_else(|| included.and_then(value).map(Bound::Included)).unwrap_or(Bound::Unbounded)
+/// The end of a range, which is included or excluded; none where its value is none.
+fn end((included, excluded): (&Option<v1::FilterValue>, &Option<v1::FilterValue>)) -> Option<Bound<FieldValue>> {
+    match (included, excluded) {
+        (_, Some(excluded)) => value(excluded).map(Bound::Excluded),
+        (Some(included), None) => value(included).map(Bound::Included),
+        (None, None) => Some(Bound::Unbounded),
+    }
 }
 
 fn value(value: &v1::FilterValue) -> Option<FieldValue> {

@@ -72,7 +72,7 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
     }
     if filtered && unfiltered > 0 {
         notes.push(format!(
-            "{unfiltered} of {shards} shards measured recall without filters only: `dyad-indexer merge --all` measures it through \
+            "{unfiltered} of {shards} shards measured recall without filters only: `dyad-indexer merge --all --rebuild` measures it through \
              filters too"
         ));
     }

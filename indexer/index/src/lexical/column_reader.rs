@@ -6,12 +6,9 @@ use std::sync::Arc;
 use tantivy::TantivyError;
 
 use super::filter_terms::FieldTerms;
-use super::{FieldColumn, MAX_TEXT_BYTES, TextShard, facts, text_error};
+use super::{FieldColumn, MAX_TEXT_BYTES, TextShard, exact_number, facts, text_error};
 use crate::cancel::Cancel;
 use crate::error::Result;
-
-/// Whole numbers from here on share their doubles with others.
-const FIRST_SHARED_DOUBLE: f64 = 9_007_199_254_740_992.0;
 
 impl TextShard {
     /// The column of a field, where it is kept.
@@ -59,13 +56,7 @@ fn is_exact(term: &[u8]) -> bool {
     match term.split_first() {
         Some((&facts::FLAG, _)) => true,
         Some((&facts::TEXT, text)) => text.len() <= MAX_TEXT_BYTES,
-        Some((&facts::NUMBER, number)) => number_of(number).is_some_and(|it| it.abs() < FIRST_SHARED_DOUBLE),
+        Some((&facts::NUMBER, number)) => number.try_into().is_ok_and(|bytes| !exact_number::is_ambiguous(bytes)),
         _ => false,
     }
-}
-
-/// The number of a term, of which the value is given.
-fn number_of(value: &[u8]) -> Option<f64> {
-    let ordered = u64::from_be_bytes(value.try_into().ok()?);
-    Some(f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered }))
 }

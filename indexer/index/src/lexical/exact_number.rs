@@ -48,6 +48,16 @@ fn ordered(value: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
+fn of_ordered(bits: u64) -> f64 {
+    let is_positive = bits >> 63 == 1;
+    f64::from_bits(if is_positive { bits & !(1 << 63) } else { !bits })
+}
+
+/// Whether the nearest double of a number, of which the bytes are given in the order of the numbers, is that of others too.
+pub(super) fn is_ambiguous(ordered_bytes: [u8; 8]) -> bool {
+    of_ordered(u64::from_be_bytes(ordered_bytes)).abs() >= FIRST_AMBIGUOUS
+}
+
 fn is_of_64_bits(value: i128) -> bool {
     (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value)
 }
@@ -103,8 +113,7 @@ impl ExactNumber {
 
     /// The nearest double.
     pub fn nearest(&self) -> f64 {
-        let is_positive = self.ordered_bits >> 63 == 1;
-        f64::from_bits(if is_positive { self.ordered_bits & !(1 << 63) } else { !self.ordered_bits })
+        of_ordered(self.ordered_bits)
     }
 
     /// The digits of a whole number that must not be given as a double: one of 64 bits from 2^53 on, or a larger one that no
@@ -123,7 +132,7 @@ impl ExactNumber {
     }
 
     /// Whether other numbers have the same nearest double.
-    pub(super) fn is_ambiguous(&self) -> bool {
+    pub fn is_ambiguous(&self) -> bool {
         !self.difference.is_empty()
     }
 

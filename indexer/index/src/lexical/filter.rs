@@ -104,8 +104,7 @@ impl Filter {
             }
             Self::OneOf { field, values } => {
                 if let Some(mut terms) = terms(shard.fields.facts)? {
-                    let path = facts::path(field);
-                    values.iter().try_for_each(|value| terms.value(&path, value, &mut bits))?;
+                    terms.one_of(&facts::path(field), values, &mut bits)?;
                 }
             }
             Self::Range { field, min, max } => range(shard, field, (min.as_ref(), max.as_ref()), cancel, &mut bits)?,

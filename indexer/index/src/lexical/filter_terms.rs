@@ -1,5 +1,6 @@
 //! The documents of one term, of a range of terms, and of numbers whose nearest doubles are those of others too.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
@@ -20,6 +21,23 @@ const DOCUMENTS_BETWEEN_CHECKS: u32 = 4096;
 
 /// The two ends of a range.
 pub(super) type Ends<T> = (Bound<T>, Bound<T>);
+
+/// Whether no number is between two.
+fn is_empty((min, max): Ends<&ExactNumber>) -> bool {
+    match (min, max) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(min), Bound::Included(max)) => min > max,
+        (Bound::Included(min) | Bound::Excluded(min), Bound::Included(max) | Bound::Excluded(max)) => min >= max,
+    }
+}
+
+/// Whether the term of an end starts with a prefix.
+fn starts_with(end: &Bound<Vec<u8>>, prefix: &[u8]) -> bool {
+    match end {
+        Bound::Included(term) | Bound::Excluded(term) => term.starts_with(prefix),
+        Bound::Unbounded => false,
+    }
+}
 
 /// Adds a document. A damaged posting list may name one that does not exist.
 fn insert_into(bits: &mut FixedBitSet) -> impl FnMut(u32) {
@@ -82,15 +100,25 @@ impl<'a> FieldTerms<'a> {
         Ok(())
     }
 
-    /// Adds the documents that have a value in the field of a path.
-    pub(super) fn value(&mut self, path: &str, value: &FieldValue, into: &mut FixedBitSet) -> io::Result<()> {
-        match value {
-            FieldValue::Number(number) if number.is_ambiguous() => {
-                let only = (Bound::Included(number), Bound::Included(number));
-                self.sharing_double(path, number, only, into)
+    /// Adds the documents that have one of these values in the field of a path.
+    pub(super) fn one_of(&mut self, path: &str, values: &[FieldValue], into: &mut FixedBitSet) -> io::Result<()> {
+        let mut ambiguous: BTreeMap<Vec<u8>, BTreeSet<&ExactNumber>> = BTreeMap::new();
+        for value in values {
+            match value {
+                FieldValue::Number(number) if number.is_ambiguous() => {
+                    ambiguous.entry(facts::exact_prefix(path, number)).or_default().insert(number);
+                }
+                other => self.equal(&facts::term(path, other), into)?,
             }
-            other => self.equal(&facts::term(path, other), into),
         }
+        for (prefix, numbers) in ambiguous {
+            if self.any(&prefix)? {
+                numbers.iter().try_for_each(|number| self.equal(&facts::exact(path, number), into))?;
+            } else if let Some(like) = numbers.first() {
+                self.stored(path, like, |number| numbers.contains(number), into)?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds the documents that have a number between two in the field of a path.
@@ -100,6 +128,9 @@ impl<'a> FieldTerms<'a> {
         (min, max): Ends<&ExactNumber>,
         into: &mut FixedBitSet,
     ) -> io::Result<()> {
+        if is_empty((min, max)) {
+            return Ok(());
+        }
         // Other doubles than those of the ends have the order of their numbers.
         let end = |end: Bound<&ExactNumber>| {
             let term = |number: &ExactNumber| facts::number(path, number);
@@ -128,14 +159,24 @@ impl<'a> FieldTerms<'a> {
         into: &mut FixedBitSet,
     ) -> io::Result<()> {
         let prefix = facts::exact_prefix(path, like);
-        if self.any(&prefix)? {
-            let exact = |number: &ExactNumber| facts::exact(path, number);
-            let is_alike =
-                |end: Bound<&ExactNumber>| end.map(ExactNumber::ordered_bytes) == end.map(|_| like.ordered_bytes());
-            let from = if is_alike(min) { min.map(exact) } else { Bound::Unbounded };
-            return self.between((from, max.map(exact)), &prefix, into);
+        if !self.any(&prefix)? {
+            return self.stored(path, like, |number| (min, max).contains(number), into);
         }
-        // Written by a release that indexed doubles alone: what is stored decides.
+        let [from, to] = [min, max].map(|end| end.map(|number| facts::exact(path, number)));
+        // Where the smallest one has a lower double, all of this one are above it.
+        let from = if starts_with(&from, &prefix) { from } else { Bound::Unbounded };
+        self.between((from, to), &prefix, into)
+    }
+
+    /// Adds the documents with an accepted number, of those that a shard has under the same double as `like`. The shard was written by a
+    /// release that indexed doubles alone: what is stored decides.
+    fn stored(
+        &mut self,
+        path: &str,
+        like: &ExactNumber,
+        accepts: impl Fn(&ExactNumber) -> bool,
+        into: &mut FixedBitSet,
+    ) -> io::Result<()> {
         let mut candidates = FixedBitSet::with_capacity(into.len());
         self.equal(&facts::number(path, like), &mut candidates)?;
         for node in candidates.ones() {
@@ -146,7 +187,7 @@ impl<'a> FieldTerms<'a> {
             each_value(&document.metadata_json, &mut |at, value| {
                 if let FieldScalar::Number(number) = value
                     && at == path
-                    && (min, max).contains(&number)
+                    && accepts(&number)
                 {
                     into.insert(node);
                 }

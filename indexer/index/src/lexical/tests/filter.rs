@@ -124,30 +124,31 @@ fn passes(filter: &Filter, document: &(String, String, Value)) -> bool {
     }
 }
 
+const NUMBERS: [&str; 20] = [
+    "-3",
+    "-1",
+    "-0",
+    "0",
+    "2",
+    "7.0",
+    "40",
+    "1e300",
+    "9007199254740991",
+    "9007199254740992",
+    "9007199254740993",
+    "1234567890123456768",
+    "1234567890123456789",
+    "1234567890123456790",
+    "18446744073709551614",
+    "18446744073709551615",
+    "-9223372036854775808",
+    "-9223372036854775807",
+    "1e20",
+    "-1e19",
+];
+
 fn value() -> impl Strategy<Value = FieldValue> {
     const TEXTS: [&str; 10] = ["en", "de", "fr", "2", "a", "title 3", "title", "k010", "k150", ""];
-    const NUMBERS: [&str; 20] = [
-        "-3",
-        "-1",
-        "-0",
-        "0",
-        "2",
-        "7.0",
-        "40",
-        "1e300",
-        "9007199254740991",
-        "9007199254740992",
-        "9007199254740993",
-        "1234567890123456768",
-        "1234567890123456789",
-        "1234567890123456790",
-        "18446744073709551614",
-        "18446744073709551615",
-        "-9223372036854775808",
-        "-9223372036854775807",
-        "1e20",
-        "-1e19",
-    ];
     prop_oneof![
         prop::sample::select(&TEXTS[..]).prop_map(|text| FieldValue::Text(text.to_owned())),
         prop::sample::select(&NUMBERS[..]).prop_map(exactly),
@@ -196,6 +197,22 @@ fn a_filter_lets_pass_what_its_definition_does() {
         Ok(())
     });
     tried.unwrap();
+    every_range_of_numbers(&documents, &shard);
+}
+
+/// Between any two numbers, also where the smallest is above the largest and where both have the same nearest double.
+fn every_range_of_numbers(documents: &[(String, String, Value)], shard: &TextShard) {
+    let ends = |number: &str| [Bound::Included(exactly(number)), Bound::Excluded(exactly(number)), Bound::Unbounded];
+    for (min, max) in NUMBERS.iter().flat_map(|min| NUMBERS.iter().map(move |max| (min, max))) {
+        for (min, max) in ends(min).into_iter().flat_map(|min| ends(max).map(|max| (min.clone(), max))) {
+            let filter = Filter::Range { field: "id".into(), min, max };
+            let all = (0u32..).zip(documents);
+            let expected: Vec<u32> =
+                all.filter(|(_, document)| passes(&filter, document)).map(|(node, _)| node).collect();
+            let nodes = filter.nodes(shard, &|| false).unwrap().unwrap();
+            assert_eq!(nodes.iter().collect::<Vec<_>>(), expected, "{filter:?}");
+        }
+    }
 }
 
 /// The shard as releases wrote it that indexed the nearest doubles of numbers alone.
@@ -236,6 +253,7 @@ fn a_shard_that_knows_doubles_alone_lets_pass_the_same() {
         Ok(())
     });
     tried.unwrap();
+    every_range_of_numbers(&documents, &shard);
     let id = || vec![exactly("1234567890123456789")];
     let filter = Filter::OneOf { field: "id".into(), values: id() };
     assert!(filter.nodes(&shard, &|| true).unwrap().is_none(), "it stops where it reads what is stored");
