@@ -1,5 +1,6 @@
 //! `dyad-searcher learn`.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -151,8 +152,9 @@ impl Learn {
             let bounded_bm25 = answers(engine, questions, &bounded(0.0)).await?;
             let bounded = bounded_dense.into_iter().zip(bounded_bm25);
             for ((compared, bounded), question) in compared.into_iter().zip(bounded).zip(questions) {
-                let exactness = compared.exactness;
-                let compared = compared.compared.unwrap_or_default();
+                let (compared, exactness) = (compared.compared.unwrap_or_default(), compared.exactness);
+                let exactness_of: HashMap<(usize, u32), f32> =
+                    compared.bm25.iter().map(|hit| (hit.shard, hit.node)).zip(exactness).collect();
                 let mut example = Example {
                     judgements: judged.qrels.get(&question.key).cloned().unwrap_or_default(),
                     ..Example::default()
@@ -165,11 +167,22 @@ impl Learn {
                     };
                     from.into_iter().filter(is_kept).map(hit).collect()
                 };
-                let of_hits = compared.bm25.iter().zip(exactness);
-                let exactness = of_hits.filter(|(hit, _)| is_kept(hit)).map(|(_, exactness)| exactness).collect();
                 let (dense, bm25) = (hits(compared.dense), hits(compared.bm25));
                 let (bounded_dense, bounded_bm25) = (hits(bounded.0.hits), hits(bounded.1.hits));
-                examples.push(Example { dense, bm25, exactness, bounded_dense, bounded_bm25, ..example });
+                // Next to nothing for a document that a hundred others are before in BM25.
+                let exactness = |hits: &[Hit]| -> Vec<f32> {
+                    let of_hit = |hit: &Hit| exactness_of.get(&(hit.shard, hit.node)).copied().unwrap_or_default();
+                    hits.iter().map(of_hit).collect()
+                };
+                examples.push(Example {
+                    exactness: exactness(&bm25),
+                    bounded_exactness: exactness(&bounded_bm25),
+                    dense,
+                    bm25,
+                    bounded_dense,
+                    bounded_bm25,
+                    ..example
+                });
             }
             progress.advance(questions.len() as u64);
         }

@@ -1,4 +1,7 @@
 //! Learns method and weight of the fusion from judged questions: a grid, judged by nDCG@10 under cross-validation.
+//!
+//! [`FusionMethod::Rrf`] is not tried: it looks at ranks alone, and would lose the only document that holds a rare word, of which judged questions
+//! have few. On none of the four sets in `benches/README.md` was it the best. For the same reason both rankings keep some of the weight.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,6 +34,8 @@ pub struct Example {
     pub bounded_dense: Vec<Hit>,
     /// The same by BM25.
     pub bounded_bm25: Vec<Hit>,
+    /// Exactness of each of these.
+    pub bounded_exactness: Vec<f32>,
     /// Keys of all hits, by shard and node.
     pub keys: HashMap<(usize, u32), String>,
     /// Grades of the documents that answer.
@@ -65,16 +70,19 @@ impl Example {
 
     fn fused(&self, fusion: &Fusion) -> f64 {
         let (dense, bm25) = match fusion.method {
-            FusionMethod::Rrf | FusionMethod::WeightedSum => (&self.dense, &self.bm25),
-            FusionMethod::MinMax => (&self.bounded_dense, &self.bounded_bm25),
+            FusionMethod::Rrf | FusionMethod::WeightedSum => {
+                (&self.dense, Bm25Ranking { hits: &self.bm25, exactness: &self.exactness })
+            }
+            FusionMethod::MinMax => {
+                let bm25 = Bm25Ranking { hits: &self.bounded_bm25, exactness: &self.bounded_exactness };
+                (&self.bounded_dense, bm25)
+            }
         };
-        let bm25 = Bm25Ranking { hits: bm25, exactness: &self.exactness };
         self.value(&fusion.fuse(dense, bm25, DEPTH, |hit| self.key(hit)))
     }
 }
 
-/// Tries all methods with weights 0, 0.05, ..., 1. Equal means: the weighted sum, then reciprocal ranks, then the weight nearest to the
-/// default.
+/// Tries the methods that add scores, with weights 0.05, 0.1, ..., 0.95. Equal means: the weighted sum, then the weight nearest to the default.
 pub fn learn(examples: &[Example]) -> Learned {
     let values = |fusion: &Fusion| -> Vec<f64> { examples.par_iter().map(|example| example.fused(fusion)).collect() };
     let tried: Vec<(Fusion, Vec<f64>)> = grid().into_iter().map(|fusion| (fusion, values(&fusion))).collect();
@@ -101,12 +109,12 @@ pub fn learn(examples: &[Example]) -> Learned {
 fn grid() -> Vec<Fusion> {
     let of = |method| {
         let default = Fusion::with(method);
-        let mut weights: Vec<f64> = (0..=STEPS).map(|step| f64::from(step) / f64::from(STEPS)).collect();
+        let mut weights: Vec<f64> = (1..STEPS).map(|step| f64::from(step) / f64::from(STEPS)).collect();
         let distance = |weight: &f64| (weight - default.dense_weight).abs();
         weights.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
         weights.into_iter().map(move |dense_weight| Fusion { dense_weight, ..default })
     };
-    of(FusionMethod::WeightedSum).chain(of(FusionMethod::Rrf)).chain(of(FusionMethod::MinMax)).collect()
+    of(FusionMethod::WeightedSum).chain(of(FusionMethod::MinMax)).collect()
 }
 
 /// The first with the highest sum over some of the questions.
@@ -167,6 +175,17 @@ mod tests {
             "{:?}",
             learned.fusion
         );
+    }
+
+    /// By ranks alone it is not, and by one ranking alone it may not be.
+    #[test]
+    fn whatever_is_learned_the_only_document_with_a_rare_word_is_found() {
+        let (key, exact) = (|_: &Hit| "", |hits| Bm25Ranking { hits, exactness: &[1.0] });
+        let dense: Vec<Hit> = (0..100).map(|node| Hit { score: 0.9 - node as f32 / 200.0, shard: 0, node }).collect();
+        for fusion in grid() {
+            let fused = fusion.fuse(&dense, exact(&[Hit { score: 0.4, shard: 0, node: 99 }]), 10, key);
+            assert_eq!(fused[0].node, 99, "{fusion:?}");
+        }
     }
 
     #[test]

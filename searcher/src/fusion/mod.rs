@@ -96,7 +96,8 @@ impl Fusion {
     ///   the standard deviation of that ranking, and `x` the hit's [`Bm25Ranking::exactness`]: a vector knows little of an identifier or a
     ///   name, and the document that holds it comes first. `x` is left out where all the weight is on one ranking, which keeps its order.
     ///   A document that a ranking does not hold counts as its lowest;
-    /// - [`FusionMethod::MinMax`]: `w score`, and `1 - w` for BM25: of rankings that both hold every document, with scores from 0 to 1.
+    /// - [`FusionMethod::MinMax`]: `w score`, and `1 - w` for BM25: of rankings that both hold every document, with scores from 0 to 1. `x` brings
+    ///   the sum `m` nearer to 1, as `m + x (1 - m)`, and is left out as above.
     ///
     /// A document that BM25 does not return holds no term of the question: its score is 0. So where BM25 returns fewer documents than
     /// the dense ranking, zeros take the place of the rest in its lowest score and its deviation, and the only document that holds
@@ -109,22 +110,30 @@ impl Fusion {
         take: usize,
         key: impl Fn(&Hit) -> &'k str,
     ) -> Vec<Hit> {
-        let mut sums = Sums::with_capacity(dense.len() + bm25.hits.len());
+        let mut sums = FusedSums::with_capacity(dense.len() + bm25.hits.len());
         let dense_spread = Spread::of(dense, dense.len());
         sums.add(dense, |_, place| self.dense_weight * self.part(place, &dense_spread));
         let bm25_spread = Spread::of(bm25.hits, dense.len());
         let bm25_weight = |position: usize| 1.0 - self.dense_weight + self.exact_weight(bm25, position);
         sums.add(bm25.hits, |position, place| bm25_weight(position) * self.part(place, &bm25_spread));
+        if self.method == FusionMethod::MinMax && self.has_both() {
+            sums.bring_nearer_to_one(bm25);
+        }
         let mut fused = sums.fused;
         // Sums are compared in f64: two documents whose sums differ are never tied by rounding to f32.
         fused.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then_with(|| key(&a.1).cmp(key(&b.1))));
         fused.into_iter().take(take).map(|(sum, hit)| Hit { score: sum as f32, ..hit }).collect()
     }
 
+    /// Whether both rankings have weight.
+    fn has_both(&self) -> bool {
+        self.dense_weight > 0.0 && self.dense_weight < 1.0
+    }
+
     /// The weight that a BM25 hit has for its exactness.
     fn exact_weight(&self, ranking: Bm25Ranking<'_>, position: usize) -> f64 {
-        let both = self.dense_weight > 0.0 && self.dense_weight < 1.0;
-        let exactness = ranking.exactness.get(position).filter(|_| both && self.method == FusionMethod::WeightedSum);
+        let counts = self.method == FusionMethod::WeightedSum && self.has_both();
+        let exactness = ranking.exactness.get(position).filter(|_| counts);
         exactness.map_or(0.0, |exactness| EXACT * f64::from(*exactness))
     }
 
@@ -139,12 +148,12 @@ impl Fusion {
 }
 
 /// Sums of documents, in the order in which they were met.
-struct Sums {
+struct FusedSums {
     place_of: HashMap<(usize, u32), usize>,
     fused: Vec<(f64, Hit)>,
 }
 
-impl Sums {
+impl FusedSums {
     fn with_capacity(hits: usize) -> Self {
         Self { place_of: HashMap::with_capacity(hits), fused: Vec::with_capacity(hits) }
     }
@@ -159,6 +168,16 @@ impl Sums {
             }
             if let Some((sum, _)) = self.fused.get_mut(at) {
                 *sum += part(position, place);
+            }
+        }
+    }
+
+    /// Of the sum `m` of a hit and its exactness `x`: `m + x (1 - m)`.
+    fn bring_nearer_to_one(&mut self, ranking: Bm25Ranking<'_>) {
+        for (hit, exactness) in ranking.hits.iter().zip(ranking.exactness) {
+            let at = self.place_of.get(&(hit.shard, hit.node));
+            if let Some((sum, _)) = at.and_then(|at| self.fused.get_mut(*at)) {
+                *sum += f64::from(*exactness) * (1.0 - *sum);
             }
         }
     }
@@ -245,6 +264,18 @@ mod tests {
         let expected =
             [("d", bm25(4.0)), ("c", bm25(2.0)), ("a", 0.25 * 4.0 / deviation), ("b", 0.25 * 2.0 / deviation)];
         assert_sums(&fuse(&sum, &[("a", 7.0), ("b", 5.0), ("c", 3.0)], &[("d", 4.0), ("c", 2.0)]), &expected);
+    }
+
+    /// The sums are .56 and .57, and a quarter of what they lack to 1 is added; with all the weight on one ranking nothing is.
+    #[test]
+    fn a_sum_in_bounds_by_hand() {
+        let in_bounds = |dense_weight| {
+            let fusion = Fusion { dense_weight, ..Fusion::with(FusionMethod::MinMax) };
+            fuse(&fusion, &[("a", 0.8), ("b", 0.6)], &[("b", 0.5), ("a", 0.0)])
+        };
+        assert_sums(&in_bounds(0.7), &[("b", 0.57 + 0.43 / 4.0), ("a", 0.56 + 0.44 / 4.0)]);
+        assert_sums(&in_bounds(1.0), &[("a", 0.8), ("b", 0.6)]);
+        assert_sums(&in_bounds(0.0), &[("b", 0.5), ("a", 0.0)]);
     }
 
     /// A hundred documents that are ever less near to the question.

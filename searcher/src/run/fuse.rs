@@ -25,10 +25,7 @@ impl Batch {
         let (dense, text) = (hits(&found.dense), hits(&found.text));
         let snapshot = &*self.snapshot;
         let key = |hit: &Hit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
-        let fused = |dense: &[Hit], text: &[Hit]| {
-            let bm25 = Bm25Ranking { hits: text, exactness: found.exactness() };
-            fusion(plan, vector, found).fuse(dense, bm25, most, key)
-        };
+        let fused = |dense: &[Hit], bm25: Bm25Ranking<'_>| fusion(plan, vector, found).fuse(dense, bm25, most, key);
         match plan.mode {
             Mode::Dense => Ok(dense.to_vec()),
             Mode::Bm25 => Ok(text.to_vec()),
@@ -36,10 +33,10 @@ impl Batch {
                 let union = union(dense, text);
                 let values = vector.values.as_deref();
                 let dense = values.map(|values| bounded_dense(snapshot, values, union.clone()));
-                let text = bounded_bm25(self, query, union)?;
-                Ok(fused(&dense.unwrap_or_default(), &text))
+                let (text, exactness) = self.bounded_bm25(query, union)?;
+                Ok(fused(&dense.unwrap_or_default(), Bm25Ranking { hits: &text, exactness: &exactness }))
             }
-            Mode::Hybrid | Mode::Compare => Ok(fused(dense, text)),
+            Mode::Hybrid | Mode::Compare => Ok(fused(dense, Bm25Ranking { hits: text, exactness: found.exactness() })),
         }
     }
 }
@@ -94,6 +91,30 @@ impl Batch {
         }
         Ok(of_hits)
     }
+
+    /// Hits, which ascend by shard and node, with their BM25 scores from 0 to 1, as the share of the bound that no document reaches, and how
+    /// exactly they have the words of the question.
+    fn bounded_bm25(&self, query: &str, mut hits: Vec<Hit>) -> Result<(Vec<Hit>, Vec<f32>)> {
+        let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
+        let question = Question::new(query);
+        let weighed = question.weigh(self.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
+        let bound = weighed.bound();
+        for of_shard in hits.chunk_by_mut(|a, b| a.shard == b.shard) {
+            cancel.check()?;
+            let mut scored: Vec<Scored> = of_shard.iter().map(|hit| Scored { node: hit.node, score: 0.0 }).collect();
+            if let Some(shard) = of_shard.first().and_then(|hit| snapshot.shards().get(hit.shard))
+                && !weighed.score(&shard.text, &mut scored, cancel)?
+            {
+                return Err(cancel.deadline_error());
+            }
+            for (hit, scored) in of_shard.iter_mut().zip(scored) {
+                // A question of stop words alone has no terms, and no bound.
+                hit.score = if bound > 0.0 { (scored.score / bound).clamp(0.0, 1.0) } else { 0.0 };
+            }
+        }
+        let exactness = self.exactness(&weighed, &hits)?;
+        Ok((hits, exactness))
+    }
 }
 
 fn hits(part: &OnceLock<Timed>) -> &[Hit] {
@@ -124,28 +145,6 @@ fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<Hit>) -> Vec<Hit
         Some(Hit { score: score.clamp(0.0, 1.0), ..hit })
     };
     hits.into_iter().filter_map(bounded).collect()
-}
-
-/// With their BM25 scores from 0 to 1: the share of the bound that no document reaches. `hits` ascend by shard and node.
-fn bounded_bm25(batch: &Batch, query: &str, mut hits: Vec<Hit>) -> Result<Vec<Hit>> {
-    let (snapshot, cancel) = (&*batch.snapshot, &*batch.cancel);
-    let question = Question::new(query);
-    let weighed = question.weigh(batch.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
-    let bound = weighed.bound();
-    for of_shard in hits.chunk_by_mut(|a, b| a.shard == b.shard) {
-        cancel.check()?;
-        let mut scored: Vec<Scored> = of_shard.iter().map(|hit| Scored { node: hit.node, score: 0.0 }).collect();
-        if let Some(shard) = of_shard.first().and_then(|hit| snapshot.shards().get(hit.shard))
-            && !weighed.score(&shard.text, &mut scored, cancel)?
-        {
-            return Err(cancel.deadline_error());
-        }
-        for (hit, scored) in of_shard.iter_mut().zip(scored) {
-            // A question of stop words alone has no terms, and no bound.
-            hit.score = if bound > 0.0 { (scored.score / bound).clamp(0.0, 1.0) } else { 0.0 };
-        }
-    }
-    Ok(hits)
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ async fn a_damaged_vector_adds_nothing_to_a_bounded_score() {
         fusion: v1::Fusion::MinMax.into(),
         vector: embed(&all[40].1),
         fingerprint: "f00d".to_owned(),
-        ..request(Mode::Hybrid, "number 1", 60)
+        ..request(Mode::Hybrid, "old mountain", 60)
     };
     let reply = server.client.search(search.clone()).await.unwrap();
     assert_degraded(&reply, "VECTORS");

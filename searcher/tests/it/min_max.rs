@@ -15,22 +15,39 @@ async fn scores(server: &Searcher, mode: Mode) -> HashMap<String, f32> {
     hits.into_iter().map(|hit| (hit.key, hit.score)).collect()
 }
 
-/// The sum of `idf (k1 + 1)` over the question's words, which documents have as they are.
+/// Documents that hold a word of the question, which they have as it is.
+fn holding(word: &str) -> f64 {
+    documents().iter().filter(|(_, text)| text.contains(word)).count() as f64
+}
+
+fn idf(word: &str) -> f64 {
+    let count = holding(word);
+    (1.0 + (DOCUMENTS as f64 - count + 0.5) / (count + 0.5)).ln()
+}
+
+/// The sum of `idf (k1 + 1)` over the question's words.
 fn bound() -> f64 {
-    let holding = |word: &str| documents().iter().filter(|(_, text)| text.contains(word)).count() as f64;
-    let idf = |count: f64| (1.0 + (DOCUMENTS as f64 - count + 0.5) / (count + 0.5)).ln();
-    QUERY.split(' ').map(|word| idf(holding(word)) * 2.2).sum()
+    QUERY.split(' ').map(|word| idf(word) * 2.2).sum()
+}
+
+/// `c² / n`: the share of the question's idf that falls to the words of a text, and the documents that hold the rarest of these.
+fn exactness(text: &str) -> f64 {
+    let held = QUERY.split(' ').filter(|word| text.contains(word));
+    let share = held.clone().map(idf).sum::<f64>() / QUERY.split(' ').map(idf).sum::<f64>();
+    held.map(holding).reduce(f64::min).map_or(0.0, |fewest| share * share / fewest)
 }
 
 /// Key and score of every document by the formula, best first.
 async fn expected(server: &Searcher, weight: f64) -> Vec<(String, f64)> {
     let (dense, bm25) = (scores(server, Mode::Dense).await, scores(server, Mode::Bm25).await);
     assert!(dense.len() == DOCUMENTS && !bm25.is_empty() && bm25.len() < DOCUMENTS);
-    let score = |key: &String| {
-        let text = f64::from(bm25.get(key).copied().unwrap_or_default()) / bound();
-        weight * (1.0 + f64::from(dense[key])) / 2.0 + (1.0 - weight) * text
+    let score = |key: &String, text: &str| {
+        let by_words = f64::from(bm25.get(key).copied().unwrap_or_default()) / bound();
+        let sum = weight * (1.0 + f64::from(dense[key])) / 2.0 + (1.0 - weight) * by_words;
+        let has_both = weight > 0.0 && weight < 1.0;
+        if has_both { sum + exactness(text) * (1.0 - sum) } else { sum }
     };
-    let mut all: Vec<_> = documents().into_iter().map(|(key, _)| (score(&key), key)).collect();
+    let mut all: Vec<_> = documents().into_iter().map(|(key, text)| (score(&key, &text), key)).collect();
     all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     all.into_iter().map(|(score, key)| (key, score)).collect()
 }
