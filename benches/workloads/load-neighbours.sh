@@ -46,7 +46,7 @@ for round in $(seq "$rounds"); do
   nice -n 10 "$bin/dyad-bench" load --workload "$here/load-costly.toml" --data "${data%/*}" --server "http://$url" --closed 32 \
     --seconds 600 --out "$data/out/costly" > "$data/out/costly.txt" 2>&1 &
   costly=$!
-  until grep -q 'pass 1' "$data/out/costly.txt"; do
+  until grep -q ' load$' "$data/out/costly.txt"; do
     kill -0 $costly
     sleep 0.5
   done

@@ -97,6 +97,7 @@ impl Engines {
             [] => Truth::default(),
             _ => runtime.block_on(truth(workload, server.as_ref(), &requests))?,
         };
+        note("load");
         Ok(Self { ours, requests, truth, _runtime: runtime, _server: server })
     }
 }

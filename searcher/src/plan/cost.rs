@@ -1,10 +1,11 @@
 //! The expected cost of a request: CPU time by stage, from its plan and the size of the index. It decides which threads do the work, and how long
 //! what is ahead of another request takes. Only ratios matter: whoever waits multiplies by how long jobs take on this machine.
 //!
-//! The constants are for one thread, rounded to one digit, of 60,000 documents with vectors of 64 values and texts of 60 words. Beams: 15 ms at `ef`
-//! 10,000, and 0.55 us for each node of a beam of 400 over vectors of 384 values (`search/planned.rs` of dyad-index). Groups of one value: 53 to 60 ms
-//! for searches of 18,500 hits and 10,000 stored documents. The others are estimates. `benches/workloads/search-costs.py` prints the stage times of such
-//! searches on another machine. Where a stage takes longer for some questions than for others (BM25, filters), they are for one that takes long.
+//! The constants are for one thread of a release build, rounded to one digit: the stage times that `benches/workloads/search-costs.py` prints, over
+//! 60,000 documents with vectors of 64 values and texts of 60 words; beams over 384 values are those of `search/planned.rs` of dyad-index (0.55 us for
+//! each node). BM25 is that of real text: passages of 100 words, asked for with their own (nq-oracle, 22,600 passages), where nine of ten took less: 0.2
+//! ms with 10 words, 2.7 with 80, 31 with 400. Where a stage takes longer for some questions than for others (BM25, filters), they are for one that takes
+//! long.
 
 use std::time::Duration;
 
@@ -19,22 +20,27 @@ const EXPANSION_NS: u64 = 1_000;
 /// The same for each value of a vector.
 const EXPANSION_VALUE_NS: u64 = 2;
 /// Comparing one value of a vector exactly, in thousandths of a nanosecond.
-const EXACT_VALUE_PS: u64 = 300;
-/// Scoring a document for one term of the question.
-const POSTING_NS: u64 = 2;
-/// Terms of a long question are as frequent as those of a short one, and WAND skips fewer of their documents: a question of more words counts as one of
-/// this many.
+const EXACT_VALUE_PS: u64 = 200;
+/// Scoring a document for one word of a short question.
+const POSTING_NS: u64 = 1;
+/// With so many words it takes twice as long for each: WAND skips fewer documents.
+const FEW_WORDS: u64 = 80;
+/// A question of more words counts as one of this many.
 const MOST_WORDS: u64 = 1_000;
 /// A hit of a ranking: its place among the best, its key, and its part of the fusion.
-const HIT_NS: u64 = 500;
+const HIT_NS: u64 = 300;
+/// The value of a hit by which it is grouped, from a column.
+const VALUE_NS: u64 = 100;
 /// Reading a stored document.
-const DOCUMENT_NS: u64 = 3_000;
+const DOCUMENT_NS: u64 = 7_000;
 /// Choosing the snippet of one.
-const SNIPPET_NS: u64 = 20_000;
+const SNIPPET_NS: u64 = 9_000;
 /// Looking up one value of a filter in a shard.
 const LOOKUP_NS: u64 = 2_000;
-/// A document of an index that a condition on many values reads, or that `not` turns.
-const CONDITION_NS: u64 = 5;
+/// A document that has the value, or that `not` turns.
+const BIT_NS: u64 = 2;
+/// A document that a condition on many values reads: each may have a value of its own.
+const CONDITION_NS: u64 = 400;
 
 /// Words of an ordinary question.
 const ORDINARY_WORDS: u64 = 8;
@@ -43,7 +49,7 @@ const ORDINARY_HITS: u64 = 10;
 /// A request is costly from this many times the cost of an ordinary one on: one that asks for ten hits in hybrid mode.
 const COSTLY: u32 = 4;
 /// And from this time on: below it nobody notices.
-const LEAST_COSTLY: Duration = Duration::from_millis(1);
+const LEAST_COSTLY: Duration = Duration::from_millis(2);
 
 /// What the cost of a search depends on, next to its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +100,8 @@ impl IndexSize {
     }
 
     fn bm25(self, words: u64) -> u64 {
-        self.documents * words.clamp(1, MOST_WORDS) * POSTING_NS / ORDINARY_WORDS
+        let words = words.clamp(1, MOST_WORDS);
+        self.documents * words * POSTING_NS * (FEW_WORDS + words) / FEW_WORDS
     }
 
     /// What a filter costs where it is not known.
@@ -106,8 +113,8 @@ impl IndexSize {
         let look_up = |values: &usize| *values as u64 * self.shards * LOOKUP_NS;
         match filter {
             Filter::All(all) | Filter::Any(all) => all.iter().map(|one| self.filter_ns(one)).sum(),
-            Filter::Not(inner) => self.filter_ns(inner) + self.documents * CONDITION_NS / 10,
-            Filter::OneOf { values, .. } => look_up(&values.len()) + self.documents * CONDITION_NS / 10,
+            Filter::Not(inner) => self.filter_ns(inner) + self.documents * BIT_NS,
+            Filter::OneOf { values, .. } => look_up(&values.len()) + self.documents * BIT_NS,
             Filter::Keys(keys) => look_up(&keys.len()),
             Filter::Range { .. } | Filter::Exists { .. } => look_up(&1) + self.documents * CONDITION_NS,
         }
@@ -192,14 +199,14 @@ impl std::iter::Sum for SearchCost {
     }
 }
 
-/// Documents that are read: those of the answer, those that are scored again, and those whose value groups them.
+/// Documents that are read: those of the answer, and those that are scored again; and the values of those that are grouped.
 fn documents_ns(plan: &Plan) -> u64 {
     let lists = if plan.mode == Mode::Compare { 3 } else { 1 };
     let of_group = plan.group_by.as_ref().map_or(1, |by| by.hits as u64);
     let hits = plan.k as u64 * of_group * lists;
     let fields = if plan.fields == StoredFields::None { 0 } else { hits * DOCUMENT_NS };
     let snippets = if plan.snippet_bytes == 0 { 0 } else { hits * (DOCUMENT_NS + SNIPPET_NS) };
-    let values = if plan.group_by.is_some() { plan.depth() as u64 * DOCUMENT_NS } else { 0 };
+    let values = if plan.group_by.is_some() { plan.depth() as u64 * VALUE_NS } else { 0 };
     fields.max(snippets) + plan.rerank_depth as u64 * DOCUMENT_NS + values
 }
 
@@ -260,7 +267,7 @@ mod tests {
     #[test]
     fn exact_search_is_costly_where_there_are_many_vectors() {
         let exact = |documents| {
-            let size = IndexSize { documents, ..SIZE };
+            let size = IndexSize { documents, dim: 384, ..SIZE };
             let request = v1::SearchRequest { query: "q".into(), k: 10, exact: true, ..Default::default() };
             let plan = Plan::new(&request, Duration::from_secs(10), &[], None);
             size.is_costly(SearchCost::of(&plan, "q", size, false).total())

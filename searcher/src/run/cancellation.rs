@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use dyad_index::{Cancel, Hits};
 
+use super::threads::let_others;
 use crate::error::{Error, Result};
 
 /// Polled by the work of one request.
@@ -28,7 +29,9 @@ impl Drop for CancelOnDrop {
 
 impl Cancel for Cancellation {
     fn is_cancelled(&self) -> bool {
-        self.dropped.load(Ordering::Relaxed) || Instant::now() >= self.deadline
+        let now = Instant::now();
+        let_others(now);
+        self.dropped.load(Ordering::Relaxed) || now >= self.deadline
     }
 }
 

@@ -16,10 +16,10 @@ pub(super) struct Load {
     jobs: AtomicUsize,
     /// Sum of their expected costs, in microseconds.
     expected_us: AtomicU64,
-    /// Time of a job: a moving average in microseconds.
-    mean_us: AtomicU64,
-    /// Expected cost of the same jobs: a moving average in microseconds.
-    mean_expected_us: AtomicU64,
+    /// Time of a job: a moving average in nanoseconds.
+    mean_ns: AtomicU64,
+    /// Expected cost of the same jobs: a moving average in nanoseconds.
+    mean_expected_ns: AtomicU64,
 }
 
 /// Updates a moving average. Of two jobs that end at once one value may be lost, which does not matter for an average.
@@ -49,7 +49,7 @@ impl Load {
         let ahead = self.expected_us.load(Ordering::Relaxed) / threads as u64;
         let expected = u128::from(ahead.saturating_add(micros(cost)));
         let (took, expected_of_it) =
-            (self.mean_us.load(Ordering::Relaxed), self.mean_expected_us.load(Ordering::Relaxed).max(1));
+            (self.mean_ns.load(Ordering::Relaxed), self.mean_expected_ns.load(Ordering::Relaxed).max(1));
         let wait = expected * u128::from(took) / u128::from(expected_of_it);
         Duration::from_micros(u64::try_from(wait).unwrap_or(u64::MAX))
     }
@@ -75,8 +75,8 @@ impl Load {
 
     /// Updates the averages by one job.
     fn record(&self, time: Duration, cost_us: u64) {
-        average_in(&self.mean_us, time.as_micros() as u64);
-        average_in(&self.mean_expected_us, cost_us);
+        average_in(&self.mean_ns, time.as_nanos() as u64);
+        average_in(&self.mean_expected_ns, cost_us.saturating_mul(1_000));
     }
 }
 
@@ -133,5 +133,19 @@ mod tests {
         load.jobs.store(1, Ordering::Relaxed);
         let wait = load.wait(100 * MS, 1);
         assert!((290 * MS..310 * MS).contains(&wait), "{wait:?}");
+    }
+
+    #[test]
+    fn jobs_of_a_few_microseconds_keep_the_rate() {
+        let load = Load::default();
+        for _ in 0..100 {
+            load.record(Duration::from_micros(6), 3);
+        }
+        for _ in 0..100 {
+            load.record(Duration::from_micros(3), 3);
+        }
+        load.jobs.store(1, Ordering::Relaxed);
+        let wait = load.wait(100 * MS, 1);
+        assert!((99 * MS..101 * MS).contains(&wait), "{wait:?}");
     }
 }

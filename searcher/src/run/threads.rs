@@ -2,16 +2,38 @@
 //! `sched_yield` after each look: where searches come one by one and take some tens of microseconds, that took a tenth of the machine, and a core
 //! away from whoever had the next one to send.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// For how long a thread of lower priority keeps a core that another one waits for. By itself the system lets it have the core for milliseconds, and
+/// an ordinary request waits for a core several times.
+const KEEPS_CORE: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// When a thread of lower priority has last let others have its core; none on others.
+    static LET_OTHERS_AT: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Called now and then by work, at `now`: on a thread of lower priority, lets others have the core that wait for it.
+pub(super) fn let_others(now: Instant) {
+    if let Some(before) = LET_OTHERS_AT.get()
+        && now.saturating_duration_since(before) >= KEEPS_CORE
+    {
+        thread::yield_now();
+        LET_OTHERS_AT.set(Some(Instant::now()));
+    }
+}
+
 /// Lowers the priority of the calling thread: the cores are first for those that others wait for.
 pub(super) fn yield_to_others(niceness: i32) {
+    LET_OTHERS_AT.set(Some(Instant::now()));
     // The system takes a thread for a process here.
     if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), niceness) {
         tracing::debug!(%error, "a background thread has the priority of others");
@@ -102,11 +124,25 @@ impl std::fmt::Debug for Threads {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::Duration;
 
     use super::*;
 
     const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn threads_of_lower_priority_let_others_have_their_core_and_no_other_threads_do() {
+        let_others(Instant::now() + SOON);
+        assert_eq!(LET_OTHERS_AT.get(), None);
+        let lower = thread::spawn(|| {
+            yield_to_others(5);
+            let before = LET_OTHERS_AT.get().unwrap();
+            let_others(before + KEEPS_CORE / 2);
+            assert_eq!(LET_OTHERS_AT.get(), Some(before), "too early");
+            let_others(before + KEEPS_CORE);
+            assert!(LET_OTHERS_AT.get().unwrap() > before);
+        });
+        lower.join().unwrap();
+    }
 
     #[test]
     fn every_job_is_done_and_in_order_by_one_thread() {
