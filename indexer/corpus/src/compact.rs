@@ -7,7 +7,9 @@ use serde::de::Error as _;
 
 /// Bytes of a JSON text outside the white space between its parts: no fewer than those of its compact form.
 pub fn compact_bytes(json: &str) -> usize {
-    let (mut bytes, mut in_string, mut is_escaped) = (0, false, false);
+    let mut bytes = 0;
+    let mut in_string = false;
+    let mut is_escaped = false;
     for byte in json.bytes() {
         if in_string {
             bytes += 1;
@@ -95,7 +97,8 @@ impl<'a> Compactor<'a> {
         self.take(b'{')?;
         let start = into.len();
         into.push(b'{');
-        let (mut fields, mut numbers) = (Vec::<WrittenField>::new(), HashMap::<String, usize>::new());
+        let mut fields: Vec<WrittenField> = Vec::new();
+        let mut numbers: HashMap<String, usize> = HashMap::new();
         while self.peek() != Some(b'}') {
             if !fields.is_empty() {
                 self.take(b',')?;
@@ -108,7 +111,8 @@ impl<'a> Compactor<'a> {
             into.push(b':');
             self.value(into)?;
             let number = fields.len();
-            if let Some(earlier) = numbers.insert(name, number).and_then(|earlier| fields.get_mut(earlier)) {
+            let earlier = numbers.insert(name, number);
+            if let Some(earlier) = earlier.and_then(|earlier| fields.get_mut(earlier)) {
                 earlier.replaced_by = Some(number);
             }
             fields.push(WrittenField { place: from..into.len(), replaced_by: None });
@@ -126,8 +130,10 @@ impl<'a> Compactor<'a> {
     /// A string with its quotes, as it is written.
     fn string(&mut self) -> serde_json::Result<&'a str> {
         self.take(b'"')?;
-        let (start, mut is_escaped) = (self.at - 1, false);
-        for (length, byte) in self.json.as_bytes().get(self.at..).unwrap_or_default().iter().enumerate() {
+        let start = self.at - 1;
+        let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
+        let mut is_escaped = false;
+        for (length, byte) in rest.iter().enumerate() {
             if *byte == b'"' && !is_escaped {
                 self.at += length + 1;
                 return self.json.get(start..self.at).ok_or_else(|| self.unexpected());
@@ -141,7 +147,8 @@ impl<'a> Compactor<'a> {
     fn scalar(&mut self) -> serde_json::Result<&'a str> {
         let rest = self.json.get(self.at..).unwrap_or_default();
         let ends = |byte: char| byte.is_ascii_whitespace() || matches!(byte, ',' | ']' | '}');
-        let text = rest.get(..rest.find(ends).unwrap_or(rest.len())).filter(|text| !text.is_empty());
+        let length = rest.find(ends).unwrap_or(rest.len());
+        let text = rest.get(..length).filter(|text| !text.is_empty());
         let text = text.ok_or_else(|| self.unexpected())?;
         self.at += text.len();
         Ok(text)

@@ -41,7 +41,10 @@ impl Metadata {
             return Ok(None);
         }
         let raw = if object.values().any(has_double) { raw(object)? } else { None };
-        let Some(raw) = raw else { return Ok(Some(Self { json: serde_json::to_string(object)? })) };
+        let Some(raw) = raw else {
+            let json = serde_json::to_string(object)?;
+            return Ok(Some(Self { json }));
+        };
         let mut json = Vec::with_capacity(256);
         write_object(object, &raw, &mut json)?;
         Ok(Some(Self { json: String::from_utf8(json).map_err(serde_json::Error::custom)? }))
@@ -70,8 +73,8 @@ impl Metadata {
 
     /// The same with fields that it does not have; those of `object` where there are no others.
     pub(crate) fn with(this: Option<&Self>, object: &Map<String, Value>) -> serde_json::Result<Option<Self>> {
-        let added = Self::new(object)?;
-        let (Some(this), Some(added)) = (this, &added) else { return Ok(added.or_else(|| this.cloned())) };
+        let Some(this) = this else { return Self::new(object) };
+        let Some(added) = Self::new(object)? else { return Ok(Some(this.clone())) };
         let fields = this.json.strip_suffix('}').unwrap_or(&this.json);
         let more = added.json.strip_prefix('{').unwrap_or(&added.json);
         Ok(Some(Self { json: format!("{fields},{more}") }))

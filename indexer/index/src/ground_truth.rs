@@ -111,7 +111,7 @@ impl GroundTruth {
     }
 
     fn parse(bytes: &[u8], dim: usize, nodes: usize) -> Option<Self> {
-        let Parts { own_dim, asked, neighbours, .. } = Parts::split(bytes, dim, nodes)?;
+        let GroundTruthParts { own_dim, asked, neighbours, .. } = GroundTruthParts::split(bytes, dim, nodes)?;
         let numbers =
             |part: &[u8]| -> Vec<u32> { part.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)).collect() };
         let inside = |all: &[u32]| all.iter().all(|node| (*node as usize) < nodes);
@@ -145,7 +145,7 @@ fn refused(path: &Path, bytes: &[u8], nodes: usize) -> Error {
 }
 
 /// What a file consists of.
-struct Parts<'a> {
+struct GroundTruthParts<'a> {
     /// Values of a question, 0 where the questions are documents of the shard.
     own_dim: usize,
     questions: usize,
@@ -156,7 +156,7 @@ struct Parts<'a> {
     neighbours: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> GroundTruthParts<'a> {
     /// None where the bytes are no such file, or of a shard with another number of nodes.
     fn split(bytes: &'a [u8], dim: usize, nodes: usize) -> Option<Self> {
         let (header, rest) = bytes.split_at_checked(HEADER_LEN)?;
@@ -188,18 +188,19 @@ impl NearestNodes {
     /// Opens the file of a shard of `nodes` nodes and vectors of `dim` values.
     pub fn open(path: &Path, dim: usize, nodes: usize) -> Result<Self> {
         let map = Mapped::open(path)?;
-        match Parts::split(&map, dim, nodes) {
+        match GroundTruthParts::split(&map, dim, nodes) {
             Some(_) => Ok(Self { map, dim, nodes }),
             None => Err(refused(path, &map, nodes)),
         }
     }
 
     /// The most by which recall@10 or recall@100 can fall, whichever falls further, when the live nodes `before` become `after`: the mean
-    /// share of a question's nearest live nodes that are no longer there. A search goes on at least as far once some of what it finds is
-    /// deleted, so that it finds all that is left of what it found; at worst it finds nothing of what takes the place of the others.
+    /// share of a question's nearest live nodes that are no longer there. After deletions a search goes at least as far as before, and finds
+    /// every remaining node that it found before. In the worst case it finds none of the nodes that take the place of the deleted ones.
     /// Where too few nearest nodes of a question are known, all that were deleted count as near to it.
     pub fn most_lost(&self, before: impl Fn(u32) -> bool, after: &NodeSet, deleted: usize) -> f64 {
-        let Some(Parts { own_dim, questions, depth, neighbours, .. }) = Parts::split(&self.map, self.dim, self.nodes)
+        let Some(GroundTruthParts { own_dim, questions, depth, neighbours, .. }) =
+            GroundTruthParts::split(&self.map, self.dim, self.nodes)
         else {
             return 1.0;
         };

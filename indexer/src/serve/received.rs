@@ -85,7 +85,7 @@ impl ReceivedCall {
         })
     }
 
-    /// Holds memory for one document or key of so many bytes more.
+    /// Holds memory for one more document or key, of `bytes` bytes.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Status> {
         self.sent += bytes;
         if self.sent > MAX_CHANGE_BYTES {

@@ -32,7 +32,7 @@ const WRITERS: usize = 3;
 
 /// What a writer has published.
 #[derive(Debug, Clone)]
-enum Change {
+enum RecordedChange {
     Build(Vec<Document>),
     /// Documents that are added where there are none of their keys.
     Append(Vec<Document>),
@@ -42,7 +42,7 @@ enum Change {
     Merge,
 }
 
-impl Change {
+impl RecordedChange {
     fn apply(&self, model: &mut Model) {
         match self {
             Self::Build(documents) => *model = by_key(documents),
@@ -75,7 +75,7 @@ type AddDocuments<'a> = dyn Fn(Operation, &[Document]) -> Result<Outcome, Error>
 /// What is known of a generation.
 struct Published {
     parent: Option<u64>,
-    change: Change,
+    change: RecordedChange,
     /// Its documents as they were read, unless it was purged before that.
     documents: Option<Model>,
 }
@@ -112,7 +112,7 @@ fn documents_of(index: &Path, manifest: &Manifest) -> Option<Model> {
 }
 
 impl Contest {
-    fn record(&self, manifest: Option<&Manifest>, change: Change) {
+    fn record(&self, manifest: Option<&Manifest>, change: RecordedChange) {
         let Some(manifest) = manifest else { return };
         let documents = documents_of(&self.fixture.index(), manifest);
         let published = Published { parent: manifest.parent, change, documents };
@@ -163,33 +163,33 @@ impl Contest {
                 own.write_corpus(&batch);
                 let config = BuildConfig { corpus, ..self.fixture.config() };
                 let built = build_index(&config, &mut HashSource::default(), control)?;
-                self.record(Some(&built.manifest), Change::Build(batch));
+                self.record(Some(&built.manifest), RecordedChange::Build(batch));
             }
             1..=2 => {
                 let batch = self.batch(random);
                 let outcome = add(Operation::Append { skip_existing: true }, &batch)?;
-                self.record(outcome.manifest.as_ref(), Change::Append(batch));
+                self.record(outcome.manifest.as_ref(), RecordedChange::Append(batch));
             }
             3..=7 => {
                 let batch = self.batch(random);
                 let outcome = add(Operation::Upsert, &batch)?;
-                self.record(outcome.manifest.as_ref(), Change::Upsert(batch));
+                self.record(outcome.manifest.as_ref(), RecordedChange::Upsert(batch));
             }
             8..=9 => {
                 let batch = self.batch(random);
                 own.write_corpus(&batch);
                 let (corpus, read) = (own.path("corpus.jsonl"), ReadOptions::default());
                 let outcome = update_metadata(&MetadataConfig { corpus, read, index, dry_run: false }, control)?;
-                self.record(outcome.manifest.as_ref(), Change::Metadata(batch));
+                self.record(outcome.manifest.as_ref(), RecordedChange::Metadata(batch));
             }
             10..=11 => {
                 let keys = Self::keys(random);
                 let outcome = delete(&index, &keys, false, control)?;
-                self.record(outcome.manifest.as_ref(), Change::Delete(keys));
+                self.record(outcome.manifest.as_ref(), RecordedChange::Delete(keys));
             }
             12 => {
                 let outcome = merge(&self.fixture.merge_config(true), control)?;
-                self.record(outcome.manifest.as_ref(), Change::Merge);
+                self.record(outcome.manifest.as_ref(), RecordedChange::Merge);
             }
             13 => {
                 let generations = manifest::generations(&index)?;
@@ -208,7 +208,7 @@ impl Contest {
         let secret = document(number, random);
         let key = secret.key.clone();
         let outcome = add(Operation::Upsert, std::slice::from_ref(&secret))?;
-        self.record(outcome.manifest.as_ref(), Change::Upsert(vec![secret]));
+        self.record(outcome.manifest.as_ref(), RecordedChange::Upsert(vec![secret]));
         let config = self.fixture.purge_config();
         for _ in 0..20 {
             let purged = match purge(&config, std::slice::from_ref(&key), JobControl::silent()) {
@@ -216,7 +216,7 @@ impl Contest {
                 purged => purged?,
             };
             for manifest in &purged.published {
-                self.record(Some(manifest), Change::Delete(vec![key.clone()]));
+                self.record(Some(manifest), RecordedChange::Delete(vec![key.clone()]));
             }
             // Others may look at a generation for a moment.
             if purged.collected.in_use.is_empty() {
@@ -284,7 +284,7 @@ fn contest(seed: u64, operations: usize) {
         next: AtomicUsize::new(0),
         contended: AtomicUsize::new(0),
     };
-    contest.record(Some(&built.manifest), Change::Build(first));
+    contest.record(Some(&built.manifest), RecordedChange::Build(first));
     let (index, stop) = (contest.fixture.index(), AtomicBool::new(false));
     let served = std::thread::scope(|scope| {
         let reader = scope.spawn(|| serve(&index, &stop));

@@ -11,7 +11,7 @@ use crate::v1::filter_value::Value;
 
 /// Whose filter it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum FilterOwner {
     Request,
     /// What its numbers say is what its holder may see: none of them may have been rounded.
     Key,
@@ -19,7 +19,7 @@ enum Of {
 
 /// Counts so far.
 struct Count {
-    of: Of,
+    of: FilterOwner,
     conditions: usize,
     values: usize,
 }
@@ -27,16 +27,16 @@ struct Count {
 /// Checks the filter of an API key.
 pub fn key_filter(filter: &v1::Filter) -> Result<(), Violations> {
     let mut violations = Check::default();
-    whole(&mut violations, "filter", filter, Of::Key);
+    whole(&mut violations, "filter", filter, FilterOwner::Key);
     violations.done()
 }
 
 /// Checks a filter; `at` is its path in the request.
 pub(super) fn check(check: &mut Check, at: &str, filter: &v1::Filter) {
-    whole(check, at, filter, Of::Request);
+    whole(check, at, filter, FilterOwner::Request);
 }
 
-fn whole(check: &mut Check, at: &str, filter: &v1::Filter, of: Of) {
+fn whole(check: &mut Check, at: &str, filter: &v1::Filter, of: FilterOwner) {
     let mut count = Count { of, conditions: 0, values: 0 };
     one(check, at, filter, 1, &mut count);
     if count.conditions > MAX_FILTER_CONDITIONS {
@@ -110,9 +110,9 @@ fn field(check: &mut Check, at: &str, name: &str) {
 const FIRST_AMBIGUOUS: f64 = (1_u64 << 53) as f64;
 
 /// Whether a double may have been a whole number that is not equal to it: one of 64 bits, or, of a key, any.
-fn stands_for_several(number: f64, of: Of) -> bool {
+fn stands_for_several(number: f64, of: FilterOwner) -> bool {
     let is_of_64_bits = (i64::MIN as f64..(1_u128 << 64) as f64).contains(&number);
-    number.abs() >= FIRST_AMBIGUOUS && (of == Of::Key || is_of_64_bits)
+    number.abs() >= FIRST_AMBIGUOUS && (of == FilterOwner::Key || is_of_64_bits)
 }
 
 /// Whether a text is a whole number, with digits alone, as large as a double may be.
@@ -123,7 +123,7 @@ fn is_integer(text: &str) -> bool {
     has_digits_alone && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>, of: Of) {
+fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>, of: FilterOwner) {
     match value.and_then(|value| value.value.as_ref()) {
         None => check.fail(at, "expected `text`, `number`, `integer` or `flag`, got none"),
         Some(Value::Integer(text)) if !is_integer(text) || text.len() > MAX_FILTER_INTEGER_BYTES => {
@@ -158,7 +158,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn between(check: &mut Check, at: &str, range: &v1::FieldRange, of: Of) {
+fn between(check: &mut Check, at: &str, range: &v1::FieldRange, of: FilterOwner) {
     field(check, at, &range.field);
     let mut kinds = Vec::new();
     for (name, end) in [("min", &range.min), ("above", &range.above), ("max", &range.max), ("below", &range.below)] {

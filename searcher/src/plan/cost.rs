@@ -23,7 +23,7 @@ const EXPANSION_VALUE_NS: u64 = 2;
 const EXACT_VALUE_PS: u64 = 200;
 /// Scoring a document for one word of a short question.
 const POSTING_NS: u64 = 1;
-/// With so many words it takes twice as long for each: WAND skips fewer documents.
+/// A question of this many words takes twice as long for each of them as a short one: WAND skips fewer documents.
 const FEW_WORDS: u64 = 80;
 /// A question of more words counts as one of this many.
 const MOST_WORDS: u64 = 1_000;

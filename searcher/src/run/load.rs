@@ -12,7 +12,7 @@ thread_local! {
 
 /// Jobs that are queued or run, and how their expected costs relate to the time that they take.
 #[derive(Debug, Default)]
-pub(super) struct Load {
+pub(super) struct PoolLoad {
     jobs: AtomicUsize,
     /// Sum of their expected costs, in microseconds.
     expected_us: AtomicU64,
@@ -33,7 +33,7 @@ fn micros(cost: Duration) -> u64 {
     (cost.as_micros() as u64).max(1)
 }
 
-impl Load {
+impl PoolLoad {
     /// Jobs that are queued or run.
     pub(super) fn jobs(&self) -> usize {
         self.jobs.load(Ordering::Relaxed)
@@ -82,12 +82,12 @@ impl Load {
 
 /// Counts a job until it is dropped, also where it panics or never starts.
 struct CountedJob {
-    load: Arc<Load>,
+    load: Arc<PoolLoad>,
     cost_us: u64,
 }
 
 impl CountedJob {
-    fn new(load: &Arc<Load>, cost_us: u64) -> Self {
+    fn new(load: &Arc<PoolLoad>, cost_us: u64) -> Self {
         load.jobs.fetch_add(1, Ordering::Relaxed);
         load.expected_us.fetch_add(cost_us, Ordering::Relaxed);
         Self { load: Arc::clone(load), cost_us }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_wait_is_for_the_costs_that_are_ahead_and_not_for_the_number_of_jobs() {
-        let load = Arc::new(Load::default());
+        let load = Arc::new(PoolLoad::default());
         // Jobs take twice their expected cost here.
         load.record(20 * MS, 10_000);
         let dear: Vec<_> = [100, 300].map(|cost| load.counted(cost * MS, || 1)).into();
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn jobs_of_many_costs_keep_the_rate() {
-        let load = Load::default();
+        let load = PoolLoad::default();
         for round in 0..100 {
             // Three times the expected cost each.
             let cost = if round % 10 == 0 { 50_000 } else { 400 };
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn jobs_of_a_few_microseconds_keep_the_rate() {
-        let load = Load::default();
+        let load = PoolLoad::default();
         for _ in 0..100 {
             load.record(Duration::from_micros(6), 3);
         }

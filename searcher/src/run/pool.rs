@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::cancellation::Cancellation;
-use super::load::Load;
+use super::load::PoolLoad;
 use super::threads::{Threads, yield_to_others};
 use crate::error::{Error, Result};
 use crate::plan::IndexSize;
@@ -88,7 +88,7 @@ impl Slots {
 #[derive(Debug)]
 struct Workers {
     threads: rayon::ThreadPool,
-    load: Arc<Load>,
+    load: Arc<PoolLoad>,
 }
 
 impl Workers {

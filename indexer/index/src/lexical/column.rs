@@ -42,7 +42,7 @@ impl FieldColumn {
         Self { numbers: Box::default(), otherwise, values: 0 }
     }
 
-    /// The number of another value, in a text index of so many documents; none for values that are told apart by stored documents alone.
+    /// The number of another value, in a text index of a number of documents. None for values that only stored documents tell apart.
     pub(super) fn add_value(&mut self, is_exact: bool, documents: usize) -> Option<u32> {
         if self.numbers.is_empty() {
             self.numbers = vec![ABSENT; documents].into();

@@ -18,7 +18,7 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
 
 use crate::fixture::{Fixture, HashSource, row_of};
-use writer::{ALL, State, Writer, key, newest, oldest};
+use writer::{ALL, DocumentsByKey, Writer, key, newest, oldest};
 
 /// A change that is made when this thread reaches a fail point.
 struct Meanwhile {
@@ -82,9 +82,9 @@ fn build_and_change() -> Fixture {
 }
 
 /// The live documents of the current generation; their vectors are those of their texts.
-fn live(index: &Path) -> State {
+fn live(index: &Path) -> DocumentsByKey {
     let snapshot = Snapshot::open(index).unwrap();
-    let (mut live, mut row) = (State::new(), Vec::new());
+    let (mut live, mut row) = (DocumentsByKey::new(), Vec::new());
     for shard in snapshot.shards() {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let stored = shard.document(node).unwrap();

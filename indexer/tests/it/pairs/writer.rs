@@ -19,7 +19,7 @@ use dyad_indexer::source::{Corpus, FileSource};
 use crate::fixture::{Fixture, HashSource, document, header, metadata};
 
 /// The documents of an index, by key.
-pub(crate) type State = BTreeMap<String, Document>;
+pub(crate) type DocumentsByKey = BTreeMap<String, Document>;
 
 /// A change of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,18 +65,18 @@ fn with_metadata(document: Document, n: u64) -> Document {
     Document { metadata: metadata(&serde_json::json!({ "n": n })), ..document }
 }
 
-fn state_of(documents: impl IntoIterator<Item = Document>) -> State {
+fn state_of(documents: impl IntoIterator<Item = Document>) -> DocumentsByKey {
     documents.into_iter().map(|document| (document.key.clone(), document)).collect()
 }
 
 /// The documents of the first generation.
-pub(crate) fn oldest() -> State {
+pub(crate) fn oldest() -> DocumentsByKey {
     state_of((0..20).map(document))
 }
 
 /// The documents when both changes begin: since the first generation, two have other texts, one other metadata, and one
 /// is deleted.
-pub(crate) fn newest() -> State {
+pub(crate) fn newest() -> DocumentsByKey {
     let mut state = oldest();
     for changed in [with_text(5, "the new price is 20"), with_text(6, "the new price is 30")] {
         state.insert(changed.key.clone(), changed);
@@ -188,7 +188,7 @@ impl Writer {
     }
 
     /// The documents after the change.
-    pub(crate) fn apply(self, mut state: State, turn: usize) -> State {
+    pub(crate) fn apply(self, mut state: DocumentsByKey, turn: usize) -> DocumentsByKey {
         let batch = self.batch(turn);
         match self {
             Self::Build => state_of(batch),
