@@ -36,6 +36,22 @@ pub enum Error {
         /// `gzip` or `zstd`.
         compression: &'static str,
     },
+    /// A file of another kind than any that is read.
+    #[error("`{}` is {what}. {fix}", path.display())]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+        /// The command or option that helps.
+        fix: &'static str,
+    },
+    /// A file that Git LFS did not fetch.
+    #[error("`{}` is a Git LFS pointer and not the file itself. Run `git lfs pull` in its repository", path.display())]
+    LfsPointer {
+        /// The file.
+        path: PathBuf,
+    },
     /// An invalid line of a text file.
     #[error("{}:{line}: {problem}", path.display())]
     Line {

@@ -5,6 +5,7 @@
 //! | [`document`](Document) | a document, its passage, and its line |
 //! | [`metadata`](Metadata) | a document's own fields as JSON text |
 //! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet; plain, gzip, Zstandard; whole documents, or passages |
+//! | [`KeyLines`] | keys in the lines of a file |
 //! | [`queries`] | question sets |
 //! | [`judged`](Judged) | the judged questions of a BEIR folder |
 //! | [`qrels`] | relevance judgements in the formats of BEIR and TREC |
@@ -23,6 +24,7 @@ pub mod embeddings;
 mod error;
 pub mod examples;
 mod judged;
+mod key_lines;
 mod metadata;
 pub mod metrics;
 mod problem;
@@ -36,10 +38,12 @@ pub use compact::compact_bytes;
 pub use document::{Document, Located};
 pub use error::Error;
 pub use judged::Judged;
+pub use key_lines::KeyLines;
 pub use metadata::Metadata;
 pub use problem::{EmbeddingsProblem, Problem};
 #[cfg(feature = "clap")]
 pub use read::ReadArguments;
 pub use read::{
-    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split, is_stream,
+    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split, check_key,
+    is_stream,
 };

@@ -271,7 +271,7 @@ pub enum EmbeddingsProblem {
     /// A vector cannot be used.
     #[error("row {row} (key `{key}`) {what}")]
     Vector {
-        /// Row of the whole set, from 0.
+        /// Row of the whole set, from 1.
         row: u64,
         /// Document key.
         key: String,

@@ -6,6 +6,7 @@
 //! | `directory.rs` | [`AtomicDir`]: a whole directory, likewise |
 //! | `lock.rs` | [`DirLock`]: an exclusive lock of a directory |
 //! | `checksum.rs` | CRC-32C of files and of writers |
+//! | `lfs.rs` | pointers in the place of files that Git LFS did not fetch |
 //! | [`memory`] | the memory that this process may use, and what it has |
 //! | [`npy`] | NumPy's arrays |
 //! | [`space`] | check of the free disk space before a job |
@@ -16,6 +17,7 @@
 mod atomic;
 mod checksum;
 mod directory;
+mod lfs;
 mod lock;
 pub mod memory;
 pub mod npy;
@@ -24,4 +26,5 @@ pub mod space;
 pub use atomic::{AtomicFile, create_dir_synced, remove_temporary, sync_dir, write_atomic};
 pub use checksum::{ChecksumWriter, crc32c_of_file, crc32c_of_file_until};
 pub use directory::AtomicDir;
+pub use lfs::{is_lfs_pointer, is_lfs_pointer_file};
 pub use lock::{DirLock, LockError};

@@ -132,11 +132,11 @@ impl EmbeddingsReader {
     }
 
     fn check(&mut self, key: String, row: Vec<f32>) -> Result<(String, Vec<f32>), Error> {
-        let at = self.row;
         self.row += 1;
+        let at = self.row;
         match row.iter().position(|value| !value.is_finite()) {
             Some(place) => {
-                let what = format!("holds a value that is not finite at position {place}");
+                let what = format!("holds a value that is not finite at position {} (from 1)", place + 1);
                 Err(refuse(&self.dir, EmbeddingsProblem::Vector { row: at, key, what }))
             }
             None => Ok((key, row)),

@@ -5,7 +5,7 @@ use super::array::Elements;
 use super::format::Arrangement;
 use crate::error::Error;
 use crate::problem::Problem;
-use crate::read::{Input, Lines, message};
+use crate::read::{Input, Lines, explained};
 
 /// Longest record that is read.
 const MAX_RECORD_BYTES: usize = 16 << 20;
@@ -37,7 +37,7 @@ impl Records {
         let Some((_, text)) = next else { return Ok(None) };
         let value = serde_json::from_str(text).map_err(|error| {
             let below = (error.line() as u64).saturating_sub(1);
-            (below, Problem::Record { message: message(&error) })
+            (below, Problem::Record { message: explained(text, &error) })
         });
         value.and_then(|value| parse(value).map_err(|problem| (0, problem))).map(Some).map_err(|(below, problem)| {
             match self {

@@ -219,7 +219,7 @@ fn flawed_records_are_refused_by_line_or_skipped_and_counted() {
     let (_folder, path) = file("p.jsonl", bad.join("\n"));
     assert!(read_with(&path, &skipping()).unwrap_err().to_string().ends_with("holds no examples"));
     assert!(refusal("p.jsonl.gz", &gzip(good)[..20]).contains("is cut short: its gzip stream ends in the middle"));
-    assert!(refusal("pairs.parquet", "PAR1").starts_with("cannot tell the format of `pairs.parquet`"));
+    assert!(refusal("pairs.parquet", "PAR1\u{15}\u{4}").starts_with("`pairs.parquet` is a Parquet file."));
 }
 
 #[test]

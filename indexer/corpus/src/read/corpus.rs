@@ -13,6 +13,9 @@ use crate::document::{Document, Located};
 use crate::error::Error;
 use crate::problem::Problem;
 
+/// Files whose warnings are kept.
+const TOLD_FILES: usize = 8;
+
 /// The line format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineFormat {
@@ -29,8 +32,8 @@ pub(crate) fn line_format(path: &Path) -> Result<LineFormat, Error> {
     }
 }
 
-/// Refuses keys that are empty or too long to store.
-pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
+/// Refuses keys that no new document may have: empty ones, those too long to store, and those with a line break or a zero byte.
+pub fn check_key(key: &str) -> Result<(), Problem> {
     if key.trim().is_empty() {
         return Err(Problem::EmptyKey);
     }
@@ -68,6 +71,10 @@ pub struct CorpusReader {
     keys: Option<Keys>,
     flaws: Flaws,
     unstored: Unstored,
+    /// Warnings about files that are read to their ends.
+    of_files: Vec<String>,
+    /// How many more of them there are.
+    more_of_files: usize,
     /// Passages of the last document that are still to come.
     passages: VecDeque<Document>,
     /// The line of that document.
@@ -90,6 +97,8 @@ impl CorpusReader {
             keys: (!options.repeated_keys).then(Keys::default),
             options: options.clone(),
             unstored: Unstored::default(),
+            of_files: Vec::new(),
+            more_of_files: 0,
             passages: VecDeque::new(),
             line: 0,
             documents: 0,
@@ -124,7 +133,10 @@ impl CorpusReader {
 
     /// Warnings for the user, after the reading: records that were skipped, fields that are not stored.
     pub fn warnings(&self) -> Vec<String> {
-        self.flaws.skipped().into_iter().chain(self.unstored.message()).collect()
+        let of_files = self.of_files.iter().cloned().chain(self.records.warning());
+        let more = self.more_of_files;
+        let more = (more > 0).then(|| format!("{more} more files have text outside of documents"));
+        self.flaws.skipped().into_iter().chain(self.unstored.message()).chain(of_files).chain(more).collect()
     }
 
     fn read(&mut self) -> Result<Option<Located<Document>>, Error> {
@@ -170,10 +182,17 @@ impl CorpusReader {
             let read = self.records.bytes_read();
             match self.files.open_next(&self.options)? {
                 Some(next) => {
+                    if let Some(warning) = self.records.warning() {
+                        if self.of_files.len() < TOLD_FILES {
+                            self.of_files.push(warning);
+                        } else {
+                            self.more_of_files += 1;
+                        }
+                    }
                     self.files.read_bytes += read;
                     self.records = next;
                 }
-                None if self.documents == 0 => {
+                None if self.documents == 0 && !self.options.allow_empty => {
                     return Err(Error::Empty { path: self.records.path().to_owned(), expected: "documents" });
                 }
                 None => return Ok(None),

@@ -1,20 +1,24 @@
 //! Opens a file or standard input as a stream of plain bytes.
 //!
-//! Compression is detected from the first bytes, not from the name: neither gzip's `1f 8b` nor Zstandard's `28 b5 2f fd` can begin
-//! UTF-8 text, so a misnamed file is still read correctly. Gzip files of several members and files of several
-//! Zstandard frames are read to their end.
+//! Compression is detected from the first bytes, not from the name: neither gzip's `1f 8b` nor Zstandard's `28 b5 2f fd`, nor the
+//! skippable frames that pzstd begins with, can begin UTF-8 text, so a misnamed file is still read correctly. Gzip files of several
+//! members and files of several Zstandard frames are read to their end. What is nothing that can be read is refused by its name.
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
+use dyad_files::is_lfs_pointer;
 
+use super::gzip::GzipMembers;
+use super::kind::{ForeignKind, HEAD_BYTES, foreign};
 use crate::error::Error;
 
 /// Bytes of the read buffer.
 const BUFFER_BYTES: usize = 256 * 1024;
+/// The largest window of a Zstandard frame, as a power of two: that of `zstd --ultra --long=31`. Memory is taken as a frame fills it.
+const LARGEST_WINDOW_LOG: u32 = 31;
 
 /// Whether the path is standard input or a pipe, which can be read only once.
 pub fn is_stream(path: &Path) -> bool {
@@ -35,38 +39,61 @@ pub(crate) struct Input {
 
 impl Input {
     /// Opens `path`; `-` is standard input.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         if path == Path::new("-") {
             return Self::from_reader(PathBuf::from("standard input"), None, io::stdin());
         }
         let file = fs_err::File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
-            return Err(io::Error::other(format!("expected a file, got a folder: {}", path.display())));
+            return Err(io::Error::other(format!("expected a file, got a folder: {}", path.display())).into());
         }
         let total_bytes = metadata.is_file().then_some(metadata.len());
         Self::from_reader(path.to_owned(), total_bytes, file)
     }
 
-    fn from_reader(path: PathBuf, total_bytes: Option<u64>, reader: impl Read + Send + 'static) -> io::Result<Self> {
+    fn from_reader(path: PathBuf, total_bytes: Option<u64>, reader: impl Read + Send + 'static) -> Result<Self, Error> {
         let consumed = Arc::new(AtomicU64::new(0));
         let mut counted = Counted { reader, consumed: Arc::clone(&consumed) };
-        let mut magic = Vec::with_capacity(4);
-        Read::take(&mut counted, 4).read_to_end(&mut magic)?;
-        let compression = if magic.starts_with(&[0x1f, 0x8b]) {
-            Some("gzip")
-        } else if magic == [0x28, 0xb5, 0x2f, 0xfd] {
-            Some("zstd")
-        } else {
-            None
-        };
-        let raw = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(magic).chain(counted));
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        Read::take(&mut counted, HEAD_BYTES as u64).read_to_end(&mut head)?;
+        let compression = compression(&head);
+        let refused = |ForeignKind { what, fix }: ForeignKind| Error::ForeignFile { path: path.clone(), what, fix };
+        if compression.is_none()
+            && let Some(kind) = foreign(&head)
+        {
+            return Err(refused(kind));
+        }
+        if is_lfs_pointer(&head) {
+            return Err(Error::LfsPointer { path });
+        }
+        let raw = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(head).chain(counted));
         let bytes: Box<dyn BufRead + Send> = match compression {
-            Some("gzip") => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(raw))),
-            Some(_) => Box::new(BufReader::with_capacity(BUFFER_BYTES, zstd::stream::read::Decoder::with_buffer(raw)?)),
+            Some("gzip") => Box::new(BufReader::with_capacity(BUFFER_BYTES, GzipMembers::new(raw))),
+            Some(_) => {
+                let mut frames = zstd::stream::read::Decoder::with_buffer(raw)?;
+                frames.window_log_max(LARGEST_WINDOW_LOG)?;
+                Box::new(BufReader::with_capacity(BUFFER_BYTES, frames))
+            }
             None => Box::new(raw),
         };
-        Ok(Self { path, compression, total_bytes, bytes, consumed })
+        let mut input = Self { path, compression, total_bytes, bytes, consumed };
+        input.refuse_foreign_content()?;
+        Ok(input)
+    }
+
+    /// Compressed files may hold what is no text, too.
+    fn refuse_foreign_content(&mut self) -> Result<(), Error> {
+        if self.compression.is_none() {
+            return Ok(());
+        }
+        match self.bytes.fill_buf() {
+            Ok(head) => match foreign(head).or(compression(head).map(|_| TWICE)) {
+                Some(ForeignKind { what, fix }) => Err(Error::ForeignFile { path: self.path.clone(), what, fix }),
+                None => Ok(()),
+            },
+            Err(error) => Err(self.refuse(error, 0)),
+        }
     }
 
     /// The first bytes, `most` of them at most, which stay to be read.
@@ -92,6 +119,19 @@ impl Input {
     /// Bytes of the source consumed so far, compressed where the source is.
     pub(crate) fn consumed(&self) -> u64 {
         self.consumed.load(Ordering::Relaxed)
+    }
+}
+
+/// What was compressed already when it was compressed, as a server does that compresses every file.
+const TWICE: ForeignKind =
+    ForeignKind { what: "compressed twice", fix: "Unpack it once: `gzip -dc FILE > NEW`, or `zstd -dc FILE > NEW`" };
+
+/// Name of the compression that begins so.
+fn compression(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x1f, 0x8b, ..] => Some("gzip"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some("zstd"),
+        _ => None,
     }
 }
 

@@ -46,7 +46,7 @@ impl Record {
         if line.trim_start().starts_with('[') {
             return Err(Problem::JsonArray);
         }
-        serde_json::from_str(line).map(Self).map_err(|error| Problem::Json { message: message(&error) })
+        serde_json::from_str(line).map(Self).map_err(|error| Problem::Json { message: explained(line, &error) })
     }
 
     /// The first field of `names` that is there and not null.
@@ -174,6 +174,41 @@ pub(super) fn metadata(mut record: Record, fields: &FieldNames, written: Written
 /// The parser's message. It counts lines within what it was given, which is one line: only the column says something.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     error.to_string().replace(&format!(" at line {} column", error.line()), " at column")
+}
+
+/// The parser's message, with what writers that do not write JSON mean by it.
+pub(crate) fn explained(line: &str, error: &serde_json::Error) -> String {
+    let told = message(error);
+    // An element of an array may have several lines.
+    let at_fault = line.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let at = at_fault.get(error.column().saturating_sub(1)..).unwrap_or_default();
+    let is_word = |word: &str| {
+        let rest = at.strip_prefix(word);
+        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+    };
+    let begins = |words: &[&str]| words.iter().find(|word| is_word(word)).map(|word| (*word).to_owned());
+    let why = if told.contains("surrogate") || told.contains("hex escape") {
+        "half of a surrogate pair stands for no character (Python: `text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')`)"
+            .to_owned()
+    } else if let Some(word) = begins(&["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"]) {
+        format!("`{word}` is no JSON: write null (Python: `json.dumps(..., allow_nan=False)` finds such values)")
+    } else if let Some(word) = begins(&["None", "True", "False", "undefined"]) {
+        format!("`{word}` is no JSON: write the record with `json.dumps`")
+    } else if at.starts_with('\'') {
+        "JSON has double quotes: write the record with `json.dumps`, not with `str` or `repr`".to_owned()
+    } else if line.trim_start().starts_with('<') {
+        "it begins with `<`, as HTML and XML do: fetch the file again, or name its `--format`".to_owned()
+    } else if error.is_eof() {
+        "the record does not end on its line. Either the file is cut short, or `jq -c . FILE` writes one record per line"
+            .to_owned()
+    } else if told.starts_with("trailing characters") {
+        "something follows the record on its line: `jq -c . FILE` writes one record per line".to_owned()
+    } else if told.starts_with("control character") {
+        "line breaks and tabs in a text are written as \\n and \\t".to_owned()
+    } else {
+        return told;
+    };
+    format!("{told}: {why}")
 }
 
 /// A record as a document; other fields go to `unstored`.

@@ -3,6 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `input.rs` | opening a file or standard input, decompression by content, bytes counted for progress |
+//! | `gzip.rs` | gzip files of several members |
+//! | `kind.rs` | files that are no text, by their first bytes |
 //! | `lines.rs` | numbered UTF-8 lines of bounded length |
 //! | `jsonl.rs` | one JSON object per line: field names, types |
 //! | `tsv.rs` | tab-separated columns, with or without a header |
@@ -25,9 +27,11 @@ mod beir;
 mod corpus;
 mod files;
 mod flaws;
+mod gzip;
 mod input;
 mod jsonl;
 mod keys;
+mod kind;
 mod lines;
 mod options;
 mod parquet;
@@ -43,10 +47,11 @@ mod unstored;
 pub use arguments::ReadArguments;
 pub use beir::BeirFolder;
 pub use corpus::CorpusReader;
-pub(crate) use corpus::{LineFormat, check_key, line_format};
+pub use corpus::check_key;
+pub(crate) use corpus::{LineFormat, line_format};
 pub(crate) use input::Input;
 pub use input::is_stream;
-pub(crate) use jsonl::{Record, message, missing, wrong_type};
+pub(crate) use jsonl::{Record, explained, message, missing, wrong_type};
 pub(crate) use keys::Keys;
 pub(crate) use lines::Lines;
 pub(crate) use options::DEFAULT_MAX_TEXT_BYTES;

@@ -112,6 +112,8 @@ pub struct ReadOptions {
     pub repeated_keys: bool,
     /// Whether only keys and metadata are read, of JSON lines: a record without text is not flawed.
     pub metadata_only: bool,
+    /// Whether a corpus may have no document at all; without, that is refused.
+    pub allow_empty: bool,
     /// File that lists every flawed record, one JSON object (`file`, `line`, `reason`) per line.
     pub rejects: Option<PathBuf>,
 }
@@ -126,6 +128,7 @@ impl Default for ReadOptions {
             max_bad: None,
             repeated_keys: false,
             metadata_only: false,
+            allow_empty: false,
             rejects: None,
         }
     }

@@ -3,6 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dyad_files::is_lfs_pointer_file;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::reader::RowIter;
@@ -43,6 +44,9 @@ impl std::fmt::Debug for ParquetRows {
 
 impl ParquetRows {
     pub(super) fn open(path: &Path, fields: &FieldNames) -> Result<Self, Error> {
+        if is_lfs_pointer_file(path)? {
+            return Err(Error::LfsPointer { path: path.to_owned() });
+        }
         let file = fs_err::File::open(path)?.into_file();
         let file_bytes = file.metadata()?.len();
         let broken = |reason: String| Error::Read {
@@ -175,6 +179,7 @@ fn json(field: Field) -> Result<Value, Problem> {
         Field::UShort(value) => value.into(),
         Field::UInt(value) => value.into(),
         Field::ULong(value) => value.into(),
+        Field::Float16(value) => float(f64::from(f32::from(value))),
         Field::Float(value) => float(f64::from(value)),
         Field::Double(value) => float(value),
         Field::Str(text) => Value::String(text),

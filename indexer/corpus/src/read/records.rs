@@ -100,6 +100,14 @@ impl Records {
         }
     }
 
+    /// What else a user should hear of the file, at its end.
+    pub(super) fn warning(&self) -> Option<String> {
+        match self {
+            Self::Trec(documents) => documents.warning(),
+            Self::Jsonl(_) | Self::Tsv(..) | Self::Parquet(_) => None,
+        }
+    }
+
     /// Whether the text is compressed on disk.
     pub(super) fn is_packed(&self) -> bool {
         match self {

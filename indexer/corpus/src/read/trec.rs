@@ -1,4 +1,5 @@
-//! TREC's collections: `<DOC>` elements, each with a `<DOCNO>`, usually with a title and one or more `<TEXT>` elements.
+//! TREC's collections: `<DOC>` elements, each with a `<DOCNO>`, usually with a title and one or more `<TEXT>` elements; or with the key as
+//! an attribute, as LDC writes it (`<DOC id="NYT_ENG_20020731.0001" type="story">`: Gigaword, AQUAINT-2).
 //!
 //! Title is the first of `TITLE`, `HEADLINE`, `HEAD`, `HL` and `TTL`; text are the contents of `TEXT`, or where there is none all that is in no
 //! other known element. Tags within them are left out, and the entities of HTML that stand for one character of ASCII are read. Names of
@@ -10,8 +11,10 @@ use crate::document::Document;
 use crate::error::Error;
 use crate::problem::Problem;
 
-const OPEN: &str = "<DOC>";
-const CLOSE: &str = "</DOC>";
+const OPEN: &str = "<DOC";
+const CLOSE: &str = "</DOC";
+/// Attributes of `<DOC>` that hold its key, where it has no `<DOCNO>`.
+const KEY_ATTRIBUTES: [&str; 2] = ["ID", "DOCNO"];
 const TITLES: [&str; 5] = ["TITLE", "HEADLINE", "HEAD", "HL", "TTL"];
 /// Elements that are no text where there is no `TEXT`.
 const OTHERS: [&str; 6] = ["DOCNO", "DOCID", "DOCHDR", "DATE", "FILEID", "PARENT"];
@@ -27,9 +30,31 @@ pub(super) struct TrecDocuments {
     lines: Lines,
     /// Longest document, mark-up included.
     most: usize,
-    /// What is left of the last line, and its number.
-    rest: Option<(u64, String)>,
+    /// The last line, where a part of it is left.
+    rest: Option<Part>,
     place: Place,
+    /// Lines of text outside of documents, and the first of them.
+    outside: Option<(u64, u64)>,
+}
+
+/// A line from a place on.
+#[derive(Debug)]
+struct Part {
+    line: u64,
+    text: String,
+    at: usize,
+}
+
+impl Part {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// After this number of bytes more.
+    fn after(mut self, bytes: usize) -> Self {
+        self.at += bytes;
+        self
+    }
 }
 
 /// Where the reading stands.
@@ -46,48 +71,62 @@ enum Place {
 impl TrecDocuments {
     pub(super) fn new(lines: Lines, max_text_bytes: usize) -> Self {
         let most = max_text_bytes.saturating_mul(8).max(16 << 20);
-        Self { lines, most, rest: None, place: Place::Between }
+        Self { lines, most, rest: None, place: Place::Between, outside: None }
     }
 
     pub(super) fn lines(&self) -> &Lines {
         &self.lines
     }
 
+    /// A warning about text outside of documents, which belongs to none.
+    pub(super) fn warning(&self) -> Option<String> {
+        let (lines, first) = self.outside?;
+        let file = self.lines.path().display();
+        Some(format!(
+            "{lines} lines of `{file}` are outside of every <DOC> and were left out; the first is line {first}"
+        ))
+    }
+
     /// The next document, by the line of its `<DOC>`; nothing at the end. What stands between documents is left out. A document ends at the next
     /// `<DOC>`, too, and is then flawed.
     pub(super) fn advance(&mut self) -> Result<Option<Numbered>, Error> {
         loop {
-            let Some((line, text)) = self.next_part()? else {
+            let Some(part) = self.next_part()? else {
                 let Place::Within(first, _) = std::mem::replace(&mut self.place, Place::Between) else {
                     return Ok(None);
                 };
                 return Ok(Some((first, Err(unclosed("the file is cut short")))));
             };
-            let after = |at: usize, tag: &str| Some((line, text.get(at + tag.len()..).unwrap_or_default().to_owned()));
-            let (open, close) = (find(&text, OPEN), find(&text, CLOSE));
+            let (line, text) = (part.line, part.rest());
+            let open = find(text, OPEN);
+            // An end after the next beginning is not looked for: a line may have many documents.
+            let before = text.get(..open.unwrap_or(text.len())).unwrap_or_default();
+            let close = find(before, CLOSE).map(|at| (at, end_of_tag(text, at)));
             match std::mem::replace(&mut self.place, Place::Between) {
                 Place::Between => {
+                    self.outside = noted(self.outside, line, before);
                     if let Some(at) = open {
-                        (self.place, self.rest) = (Place::Within(line, String::new()), after(at, OPEN));
+                        // Its attributes are read with its content.
+                        (self.place, self.rest) =
+                            (Place::Within(line, String::new()), Some(part.after(at + OPEN.len())));
                     }
                 }
                 Place::Skipping => match (open, close) {
-                    (Some(open), close) if close.is_none_or(|close| open < close) => {
-                        self.rest = Some(from(line, &text, open));
-                    }
-                    (_, Some(close)) => self.rest = after(close, CLOSE),
-                    _ => self.place = Place::Skipping,
+                    (_, Some((_, end))) => self.rest = Some(part.after(end)),
+                    (Some(open), None) => self.rest = Some(part.after(open)),
+                    (None, None) => self.place = Place::Skipping,
                 },
                 Place::Within(first, mut document) => {
-                    if let Some(open) = open.filter(|open| close.is_none_or(|close| *open < close)) {
-                        self.rest = Some(from(line, &text, open));
-                        return Ok(Some((first, Err(unclosed("another one begins")))));
-                    }
-                    document.push_str(text.get(..close.unwrap_or(text.len())).unwrap_or_default());
-                    if let Some(close) = close {
-                        self.rest = after(close, CLOSE);
+                    if let Some((content, end)) = close {
+                        document.push_str(text.get(..content).unwrap_or_default());
+                        self.rest = Some(part.after(end));
                         return Ok(Some((first, parse(&document))));
                     }
+                    if let Some(open) = open {
+                        self.rest = Some(part.after(open));
+                        return Ok(Some((first, Err(unclosed("another one begins")))));
+                    }
+                    document.push_str(text);
                     document.push('\n');
                     if document.len() > self.most {
                         self.place = Place::Skipping;
@@ -100,12 +139,12 @@ impl TrecDocuments {
     }
 
     /// What is left of a line, or the next one. A line that cannot be read spoils the document that it is in.
-    fn next_part(&mut self) -> Result<Option<(u64, String)>, Error> {
+    fn next_part(&mut self) -> Result<Option<Part>, Error> {
         if let Some(rest) = self.rest.take() {
             return Ok(Some(rest));
         }
         match self.lines.advance() {
-            Ok(line) => Ok(line.map(|(line, text)| (line, text.to_owned()))),
+            Ok(line) => Ok(line.map(|(line, text)| Part { line, text: text.to_owned(), at: 0 })),
             Err(error) => {
                 if matches!(self.place, Place::Within(..)) {
                     self.place = Place::Skipping;
@@ -116,27 +155,51 @@ impl TrecDocuments {
     }
 }
 
-fn from(line: u64, text: &str, at: usize) -> (u64, String) {
-    (line, text.get(at..).unwrap_or_default().to_owned())
+/// Adds a line to those with text outside of documents; tags alone (a root element, a prolog, comments) hold none.
+fn noted(outside: Option<(u64, u64)>, line: u64, text: &str) -> Option<(u64, u64)> {
+    if text.trim().is_empty() || plain(text).is_empty() {
+        return outside;
+    }
+    let (lines, first) = outside.unwrap_or((0, line));
+    Some((lines + 1, first))
 }
 
 fn unclosed(why: &str) -> Problem {
-    Problem::Record { message: format!("no {CLOSE} after {OPEN}: {why}") }
+    Problem::Record { message: format!("no </DOC> after <DOC>: {why}") }
 }
 
-/// The content of a `<DOC>`.
+/// A `<DOC>` after its name: attributes, and content.
 fn parse(document: &str) -> Result<Document, Problem> {
+    let Tag { attributes, end } = tag(document)?;
+    let document = document.get(end..).unwrap_or_default();
     let upper = document.to_ascii_uppercase();
-    let of = |name: &str| -> Vec<&str> {
-        elements(&upper, name).into_iter().filter_map(|(content, _)| document.get(content)).collect()
+    let of = |name: &str| -> Result<Vec<&str>, Problem> {
+        let found = elements(&upper, name);
+        if !found.is_closed {
+            return Err(Problem::Record { message: format!("no </{name}> after <{name}>") });
+        }
+        Ok(found.places.into_iter().filter_map(|(content, _)| document.get(content)).collect())
     };
-    let missing = || Problem::MissingField { expected: "<DOCNO>".to_owned() };
-    let key = of("DOCNO").first().map(|key| key.trim().to_owned()).ok_or_else(missing)?;
-    let title = TITLES.iter().find_map(|name| of(name).first().map(|title| plain(title))).unwrap_or_default();
-    let texts = of("TEXT");
+    let missing = || Problem::MissingField { expected: "<DOCNO>, or an attribute `id` of <DOC>".to_owned() };
+    let element = of("DOCNO")?.first().map(|key| key.trim().to_owned());
+    let named = |name: &&str| attributes.iter().find(|(known, _)| known == name).map(|(_, value)| plain(value));
+    let key = element.or_else(|| KEY_ATTRIBUTES.iter().find_map(named)).ok_or_else(missing)?;
+    let texts = of("TEXT")?;
+    let mut title = String::new();
+    for name in TITLES {
+        // Without <TEXT>, what is open stays part of the text, as in pages of HTML.
+        let Ok(found) = of(name).or_else(|problem| if texts.is_empty() { Ok(Vec::new()) } else { Err(problem) }) else {
+            return Err(Problem::Record { message: format!("no </{name}> after <{name}>") });
+        };
+        if let Some(first) = found.first() {
+            title = plain(first);
+            break;
+        }
+    }
     let text = if texts.is_empty() {
+        let names = TITLES.iter().chain(&OTHERS);
         let mut others: Vec<Range<usize>> =
-            TITLES.iter().chain(&OTHERS).flat_map(|name| elements(&upper, name)).map(|(_, whole)| whole).collect();
+            names.flat_map(|name| elements(&upper, name).places).map(|(_, whole)| whole).collect();
         others.sort_by_key(|whole| (whole.start, whole.end));
         let (mut rest, mut at) = (String::new(), 0);
         for whole in others {
@@ -151,26 +214,37 @@ fn parse(document: &str) -> Result<Document, Problem> {
     Ok(Document { key, title, text, metadata: None })
 }
 
-/// The elements of a name: the place of the content, and that of all with its tags. `upper` is the text in capitals, byte by byte.
-fn elements(upper: &str, name: &str) -> Vec<(Range<usize>, Range<usize>)> {
-    let (open, close) = (format!("<{name}"), format!("</{name}>"));
-    let (mut found, mut from) = (Vec::new(), 0);
-    while let Some(at) = upper.get(from..).and_then(|rest| rest.find(&open)) {
-        let start = from + at;
-        let after_name = start + open.len();
-        from = after_name;
-        // `<TEXT>` or `<TEXT attribute>`, and not `<TEXTS>`.
-        let rest = upper.get(after_name..).unwrap_or_default();
-        if !rest.starts_with(['>', ' ', '\t', '\n']) {
-            continue;
-        }
-        let Some(end_of_tag) = rest.find('>') else { break };
-        let begin = after_name + end_of_tag + 1;
-        let Some(length) = upper.get(begin..).and_then(|rest| rest.find(&close)) else { break };
-        from = begin + length + close.len();
-        found.push((begin..begin + length, start..from));
+/// The elements of one name.
+struct Elements {
+    /// The place of the content of each, and that of all with its tags.
+    places: Vec<(Range<usize>, Range<usize>)>,
+    /// Whether each that begins has an end.
+    is_closed: bool,
+}
+
+/// The elements of a name. `upper` is the text in capitals, byte by byte.
+fn elements(upper: &str, name: &str) -> Elements {
+    let (open, close) = (format!("<{name}"), format!("</{name}"));
+    let (mut found, mut from) = (Elements { places: Vec::new(), is_closed: true }, 0);
+    while let Some(start) = find_from(upper, &open, from) {
+        let Some(end_of_tag) = upper.get(start..).and_then(|tag| tag.find('>')) else {
+            found.is_closed = false;
+            break;
+        };
+        let begin = start + end_of_tag + 1;
+        let Some(end) = find_from(upper, &close, begin) else {
+            found.is_closed = false;
+            break;
+        };
+        from = self::end_of_tag(upper, end);
+        found.places.push((begin..end, start..from));
     }
     found
+}
+
+/// As [`find`], from a place on.
+fn find_from(text: &str, tag: &str, from: usize) -> Option<usize> {
+    Some(from + find(text.get(from..)?, tag)?)
 }
 
 /// Without tags, and with entities read.
@@ -180,14 +254,16 @@ fn plain(text: &str) -> String {
     while let Some(at) = rest.find('<') {
         let (before, tag) = rest.split_at(at);
         without.push_str(before);
-        let is_tag = tag[1..].starts_with(|next: char| next.is_ascii_alphabetic() || "/!?".contains(next));
-        if let Some(end) = tag.find('>').filter(|_| is_tag) {
-            without.push(' ');
-            rest = &tag[end + 1..];
-        } else {
+        if !tag[1..].starts_with(|next: char| next.is_ascii_alphabetic() || "/!?".contains(next)) {
             without.push('<');
             rest = &tag[1..];
+            continue;
         }
+        rest = tag;
+        // Where this tag has no end, none after it has one.
+        let Some(end) = tag.find('>') else { break };
+        without.push(' ');
+        rest = &tag[end + 1..];
     }
     without.push_str(rest);
     if without.contains('&') {
@@ -199,6 +275,110 @@ fn plain(text: &str) -> String {
     without.trim().to_owned()
 }
 
+/// Where a tag of this name begins: `<DOC>` or `<DOC attribute>`, and not `<DOCNO>`.
 fn find(line: &str, tag: &str) -> Option<usize> {
-    line.to_ascii_uppercase().find(tag)
+    let bytes = line.as_bytes();
+    let is_tag = |at: &usize| {
+        let named = bytes.get(*at..at + tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag.as_bytes()));
+        named && bytes.get(at + tag.len()).is_none_or(|next| matches!(next, b'>' | b' ' | b'\t' | b'\r' | b'\n'))
+    };
+    line.match_indices('<').map(|(at, _)| at).find(is_tag)
+}
+
+/// The place after a tag that begins at `at`.
+fn end_of_tag(text: &str, at: usize) -> usize {
+    let length = text.get(at..).and_then(|tag| tag.find('>'));
+    length.map_or(text.len(), |length| at + length + 1)
+}
+
+/// A tag after its name.
+struct Tag<'a> {
+    /// Names in capitals, and values as they stand.
+    attributes: Vec<(String, &'a str)>,
+    /// The place after it.
+    end: usize,
+}
+
+/// Reads a tag after its name. Values are in double quotes, in single ones, or without.
+fn tag(text: &str) -> Result<Tag<'_>, Problem> {
+    let unclosed = || Problem::Record { message: "the tag <DOC> has no end, or a quote in it has none".to_owned() };
+    let (mut attributes, mut at) = (Vec::new(), 0);
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        let stop = rest.find(['=', '>']).ok_or_else(unclosed)?;
+        let (before, after) = rest.split_at(stop);
+        at += stop + 1;
+        if after.starts_with('>') {
+            return Ok(Tag { attributes, end: at });
+        }
+        let name = before.split_whitespace().next_back().unwrap_or_default().to_ascii_uppercase();
+        let value = after[1..].trim_start();
+        at += after.len() - 1 - value.len();
+        let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''));
+        let (value, length) = if let Some(quote) = quote {
+            let end = value[1..].find(quote).ok_or_else(unclosed)?;
+            let next = value[end + 2..].chars().next();
+            if next.is_none_or(|next| !next.is_whitespace() && !matches!(next, '>' | '/')) {
+                return Err(unclosed());
+            }
+            (&value[1..=end], end + 2)
+        } else {
+            let end = value.find(|c: char| c.is_whitespace() || c == '>').ok_or_else(unclosed)?;
+            (&value[..end], end)
+        };
+        at += length;
+        attributes.push((name, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_an_element_or_an_attribute() {
+        let key = |document: &str| parse(document).map(|document| document.key).map_err(|error| error.to_string());
+        for attributes in [r#" id="a&amp;b" type="story""#, " type='story' ID='a&amp;b'", " docno=a&b type=story"] {
+            assert_eq!(key(&format!("{attributes}>text")).as_deref(), Ok("a&b"), "{attributes}");
+        }
+        assert_eq!(key(r#" id="other"><DOCNO> own </DOCNO>text"#).as_deref(), Ok("own"));
+        assert!(key(r#" type="story">text"#).unwrap_err().contains("attribute `id`"));
+        assert_eq!(key(r#" id="a>b" type="story">text"#).as_deref(), Ok("a>b"));
+        assert_eq!(key("><DOCNO> AT&amp;T </DOCNO>text").as_deref(), Ok("AT&amp;T"), "as it stands");
+        for flawed in [" never ends", " id=\"x>text", " id=\"x type=\"s\">text", " id=\"x"] {
+            assert!(key(flawed).unwrap_err().contains("has no end"), "{flawed}");
+        }
+    }
+
+    #[test]
+    fn a_tag_is_found_by_its_whole_name() {
+        assert_eq!(find("<DOCNO><docs><DOC id=3>", OPEN), Some(13));
+        assert_eq!(find("x <doc>", OPEN), Some(2));
+        assert_eq!(find("</DOC >", CLOSE), Some(0));
+        assert_eq!(find("<DOC", OPEN), Some(0), "its tag may end on the next line");
+        assert_eq!(find("<DOCUMENT>", OPEN), None);
+    }
+
+    #[test]
+    fn no_part_of_a_document_is_left_out() {
+        let text = |content: &str| {
+            let document = format!("><DOCNO>1</DOCNO>{content}");
+            parse(&document).map(|document| document.text).map_err(|error| error.to_string())
+        };
+        assert_eq!(text("<TEXT>one</TEXT ><text a=b>two</Text\n>").as_deref(), Ok("one\ntwo"));
+        assert!(text("<TEXT>one</TEXT><TEXT>two").unwrap_err().contains("no </TEXT>"));
+        assert!(text("<HEADLINE>news <TEXT>one</TEXT>").unwrap_err().contains("no </HEADLINE>"));
+        assert_eq!(text("<html><head><title>t</title>a page").as_deref(), Ok("a page"), "HTML may leave elements open");
+        let told = |outside: &str| noted(None, 3, outside).is_some();
+        assert!(told("<DOCUMENT><DOCNO>2</DOCNO>") && told("a > b") && told("text <b>") && !told(" <root> <!-- x -->"));
+    }
+
+    #[test]
+    fn many_tags_on_a_line_take_a_time_that_grows_with_its_length() {
+        let many = "<".repeat(1 << 20);
+        assert_eq!(plain(&many), many);
+        let open = "<a".repeat(1 << 19);
+        assert_eq!(plain(&open), open);
+        assert_eq!(elements(&"<TEXT>".repeat(1 << 17), "TEXT").places.len(), 0);
+    }
 }

@@ -82,7 +82,7 @@ fn broken_lines_are_named() {
     let line = |text: &str| refusal("c.jsonl", format!("{TWO}{text}\n"));
     assert_eq!(
         line("{\"_id\":\"c\",\"text\":\"x\""),
-        "c.jsonl:3: not a JSON object: EOF while parsing an object at column 21"
+        "c.jsonl:3: not a JSON object: EOF while parsing an object at column 21: the record does not end on its line. Either the file is cut short, or `jq -c . FILE` writes one record per line"
     );
     assert_eq!(line("7"), "c.jsonl:3: not a JSON object: invalid type: integer `7`, expected a map at column 1");
     let array = "a JSON array: expected one JSON object per line. `jq -c '.[]' FILE` writes the elements of an array one per line";
