@@ -12,10 +12,12 @@ use tantivy::query::{Bm25Weight, BooleanQuery, EnableScoring, Occur, Query, Term
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet as _, Score};
 
+use super::analyzer::Analyzer;
+use super::question::QuestionTerms;
 use super::schema::schema;
 use super::statistics::TermStatistics;
 use super::wand::{TermCursor, block_max_wand};
-use super::{CorpusStatistics, TextShard, terms, text_error};
+use super::{CorpusStatistics, Question, TextShard, text_error};
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::{Completeness, Hits, NodeSet, Scored, TopK};
@@ -26,28 +28,30 @@ const QUICK_POSTINGS: u64 = 1 << 19;
 /// And most postings times terms: of thousands of terms it sorts all after each document.
 const QUICK_STEPS: u64 = 1 << 24;
 
-/// A question as terms.
-#[derive(Debug)]
-pub struct Question {
-    words: Vec<String>,
-    terms: Vec<Term>,
-}
-
 /// A question whose terms have their weights: their statistics in the corpus have been looked up once, for all shards.
 pub struct Weighed<'a> {
-    question: &'a Question,
+    current: WeighedTerms<'a>,
+    /// For shards of earlier releases, where there are any and their terms are others.
+    first: Option<WeighedTerms<'a>>,
     statistics: TermStatistics,
-    /// By term of the question.
-    weights: Vec<Bm25Weight>,
-    /// Documents of all shards that hold each term, added up.
-    postings: u64,
     /// Most postings of the terms for which tantivy's own scorer is used.
     pub(super) quick: u64,
 }
 
+/// The terms of a question that shards of one analyzer are searched by.
+struct WeighedTerms<'a> {
+    question: &'a QuestionTerms,
+    /// By term.
+    weights: Vec<Bm25Weight>,
+    /// Documents of all shards that hold each term, added up.
+    postings: u64,
+    /// The inverse document frequencies of the terms, added up.
+    total_idf: f32,
+}
+
 impl std::fmt::Debug for Weighed<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Weighed").field("terms", &self.question.words).finish_non_exhaustive()
+        f.debug_struct("Weighed").field("terms", &self.current.question.words).finish_non_exhaustive()
     }
 }
 
@@ -97,47 +101,61 @@ impl Candidates {
 }
 
 impl Question {
-    /// Analyzes a question. A repeated word counts as often as it occurs.
-    pub fn new(text: &str) -> Self {
-        let (_, fields) = schema();
-        let words = terms(text);
-        let terms = words.iter().map(|word| Term::from_field_text(fields.body, word)).collect();
-        Self { words, terms }
-    }
-
-    /// Terms after analysis, in order.
-    pub fn terms(&self) -> &[String] {
-        &self.words
-    }
-
     /// Looks the terms up in every shard. `cancel` is polled between terms; none where the work was cancelled.
     pub fn weigh(&self, corpus: &CorpusStatistics, cancel: &dyn Cancel) -> Result<Option<Weighed<'_>>> {
         let (_, fields) = schema();
-        let Some(statistics) = corpus.of(fields.body, &self.terms, cancel)? else { return Ok(None) };
+        let first = self.first().filter(|_| corpus.has_shards_of(Analyzer::First));
+        let of_first = first.iter().flat_map(|first| &first.terms);
+        let terms: Vec<Term> = self.current().terms.iter().chain(of_first).cloned().collect();
+        let Some(statistics) = corpus.of(fields.body, &terms, cancel)? else { return Ok(None) };
+        let Some(current) = WeighedTerms::new(self.current(), &statistics, cancel)? else { return Ok(None) };
+        let first = match first {
+            None => None,
+            Some(first) => match WeighedTerms::new(first, &statistics, cancel)? {
+                None => return Ok(None),
+                weighed => weighed,
+            },
+        };
+        Ok(Some(Weighed { current, first, statistics, quick: QUICK_POSTINGS }))
+    }
+}
+
+impl<'a> WeighedTerms<'a> {
+    fn new(question: &'a QuestionTerms, statistics: &TermStatistics, cancel: &dyn Cancel) -> Result<Option<Self>> {
         let mut made: HashMap<&Term, Bm25Weight> = HashMap::new();
-        let mut weights = Vec::with_capacity(self.terms.len());
-        for term in &self.terms {
+        let mut weights = Vec::with_capacity(question.terms.len());
+        for term in &question.terms {
             if cancel.is_cancelled() {
                 return Ok(None);
             }
             let weight = match made.entry(term) {
                 Entry::Occupied(made) => made.into_mut(),
                 Entry::Vacant(free) => {
-                    let weight = Bm25Weight::for_terms(&statistics, std::slice::from_ref(term));
+                    let weight = Bm25Weight::for_terms(statistics, std::slice::from_ref(term));
                     free.insert(weight.map_err(std::io::Error::other)?)
                 }
             };
             weights.push(weight.clone());
         }
-        let postings = self.terms.iter().map(|term| statistics.frequency(term)).sum();
-        Ok(Some(Weighed { question: self, statistics, weights, postings, quick: QUICK_POSTINGS }))
+        let postings = question.terms.iter().map(|term| statistics.frequency(term)).sum();
+        let inverse_frequency = |term| statistics.inverse_frequency(term);
+        let total_idf = question.terms.iter().map(inverse_frequency).sum();
+        Ok(Some(Self { question, weights, postings, total_idf }))
     }
 }
 
 impl Weighed<'_> {
+    /// The terms that a shard is searched by.
+    fn of(&self, shard: &TextShard) -> &WeighedTerms<'_> {
+        match (&self.first, shard.analyzer) {
+            (Some(first), Analyzer::First) => first,
+            _ => &self.current,
+        }
+    }
+
     /// The terms and their inverse document frequencies.
     pub(super) fn inverse_frequencies(&self) -> impl Iterator<Item = (&str, f32)> {
-        let Question { words, terms } = self.question;
+        let QuestionTerms { words, terms } = self.current.question;
         words.iter().zip(terms).map(|(word, term)| (word.as_str(), self.statistics.inverse_frequency(term)))
     }
 
@@ -152,7 +170,8 @@ impl Weighed<'_> {
         allowed: Option<&NodeSet>,
         cancel: &dyn Cancel,
     ) -> Result<Hits<Scored>> {
-        if self.question.terms.is_empty() || k == 0 {
+        let terms = &self.of(shard).question.terms;
+        if terms.is_empty() || k == 0 {
             return Ok(Hits::default());
         }
         let slack = self.statistics.bound_slack(shard)?;
@@ -167,10 +186,9 @@ impl Weighed<'_> {
         if cancel.is_cancelled() {
             return Ok(Hits::cancelled());
         }
-        let is_quick = |postings: u64| {
-            postings <= self.quick && postings.saturating_mul(self.question.terms.len() as u64) <= QUICK_STEPS
-        };
-        let quick = is_quick(self.postings) || is_quick(self.postings(shard)?);
+        let is_quick =
+            |postings: u64| postings <= self.quick && postings.saturating_mul(terms.len() as u64) <= QUICK_STEPS;
+        let quick = is_quick(self.of(shard).postings) || is_quick(self.postings(shard)?);
         let whole = if quick {
             if let Some(segment) = shard.searcher.segment_readers().first() {
                 let result = self.by_tantivy(shard)?.for_each_pruning(f32::MIN, segment, &mut take);
@@ -183,7 +201,7 @@ impl Weighed<'_> {
         candidates.compact();
         let mut hits = candidates.close;
         // The sum of two does not depend on their order.
-        if quick && self.question.terms.len() > 2 {
+        if quick && terms.len() > 2 {
             hits.sort_unstable_by_key(|hit| hit.node);
             if !self.score(shard, &mut hits, cancel)? {
                 return Ok(Hits::cancelled());
@@ -195,15 +213,10 @@ impl Weighed<'_> {
         Ok(hits)
     }
 
-    /// The inverse document frequencies of the question's terms, added up: the score of a document of average length that holds
-    /// each of them once.
-    pub fn total_idf(&self) -> f32 {
-        self.inverse_frequencies().map(|(_, idf)| idf).sum()
-    }
-
     /// What no document's score reaches: the sum of `idf (k1 + 1)` over the question's terms.
     pub fn bound(&self) -> f32 {
-        self.total_idf() * (K1 + 1.0)
+        let of_first = self.first.as_ref().map_or(0.0, |first| first.total_idf);
+        self.current.total_idf.max(of_first) * (K1 + 1.0)
     }
 
     /// Sets the scores of documents, ascending by node, to those that [`Self::best`] gives them; 0 where no term matches. Returns whether it
@@ -216,7 +229,8 @@ impl Weighed<'_> {
         for hit in &mut *hits {
             hit.score = 0.0;
         }
-        for (term, weight) in self.question.terms.iter().zip(&self.weights) {
+        let WeighedTerms { question, weights, .. } = self.of(shard);
+        for (term, weight) in question.terms.iter().zip(weights) {
             if cancel.is_cancelled() {
                 return Ok(false);
             }
@@ -239,12 +253,12 @@ impl Weighed<'_> {
     /// only document that holds the only word. None where `cancel`, which is polled between terms, cancelled it.
     pub fn exactness(&self, shard: &TextShard, nodes: &[u32], cancel: &dyn Cancel) -> Result<Option<Vec<f32>>> {
         let mut covered = vec![(0.0f32, u64::MAX); nodes.len()];
-        let total = self.total_idf();
-        let Some(segment) = shard.searcher.segment_readers().first().filter(|_| total > 0.0) else {
+        let WeighedTerms { question, total_idf: total, .. } = self.of(shard);
+        let Some(segment) = shard.searcher.segment_readers().first().filter(|_| *total > 0.0) else {
             return Ok(Some(vec![0.0; nodes.len()]));
         };
         let index = segment.inverted_index(shard.fields.body).map_err(text_error(shard.path()))?;
-        for term in &self.question.terms {
+        for term in &question.terms {
             if cancel.is_cancelled() {
                 return Ok(None);
             }
@@ -268,7 +282,7 @@ impl Weighed<'_> {
     /// BM25 sum of one document, if any term matches, and its explanation as JSON.
     pub fn explain(&self, shard: &TextShard, node: u32) -> Result<Option<(f32, String)>> {
         let weight = self.by_tantivy(shard)?;
-        let terms = &self.question.terms;
+        let terms = &self.of(shard).question.terms;
         let Some(segment) = shard.searcher.segment_readers().first().filter(|_| !terms.is_empty()) else {
             return Ok(None);
         };
@@ -293,7 +307,7 @@ impl Weighed<'_> {
     fn postings(&self, shard: &TextShard) -> Result<u64> {
         let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(0) };
         let index = segment.inverted_index(shard.fields.body).map_err(text_error(shard.path()))?;
-        self.question.terms.iter().try_fold(0, |sum, term| Ok(sum + u64::from(index.doc_freq(term)?)))
+        self.of(shard).question.terms.iter().try_fold(0, |sum, term| Ok(sum + u64::from(index.doc_freq(term)?)))
     }
 
     /// Calls `take` for matching documents, ascending, and skips blocks below the threshold that it returns. False where
@@ -313,8 +327,9 @@ impl Weighed<'_> {
         let field = shard.fields.body;
         let index = segment.inverted_index(field).map_err(&failed)?;
         let norms = segment.get_fieldnorms_reader(field).map_err(&failed)?;
-        let mut cursors = Vec::with_capacity(self.weights.len());
-        for (number, (term, weight)) in self.question.terms.iter().zip(&self.weights).enumerate() {
+        let WeighedTerms { question, weights, .. } = self.of(shard);
+        let mut cursors = Vec::with_capacity(weights.len());
+        for (number, (term, weight)) in question.terms.iter().zip(weights).enumerate() {
             if cancel.is_cancelled() {
                 return Ok(false);
             }
@@ -332,7 +347,7 @@ impl Weighed<'_> {
             let query: Box<dyn Query> = Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs));
             (Occur::Should, query)
         };
-        let query = BooleanQuery::new(self.question.terms.iter().map(clause).collect());
+        let query = BooleanQuery::new(self.of(shard).question.terms.iter().map(clause).collect());
         let scoring = EnableScoring::enabled_from_statistics_provider(&self.statistics, &shard.searcher);
         query.weight(scoring).map_err(text_error(shard.path()))
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `schema.rs` | fields |
 //! | `analyzer.rs` | text to terms |
+//! | `words.rs` | the words of a text |
 //! | `writer.rs` | one segment, in which document `i` is node `i` of the vectors |
 //! | `parts.rs` | the merge of what was written within a limit of memory |
 //! | `reader.rs` | stored fields |
@@ -36,6 +37,7 @@ mod filter_terms;
 mod lengths;
 mod notes;
 mod parts;
+mod question;
 mod read_only;
 mod reader;
 mod schema;
@@ -44,19 +46,22 @@ mod statistics;
 mod terms_of;
 mod updates;
 mod wand;
+mod words;
 mod writer;
 
-pub use analyzer::{ANALYZER, terms};
-pub use bm25::{Question, Weighed};
+pub use analyzer::{ANALYZER, question_note, terms};
+pub use bm25::Weighed;
 pub use column::{COLUMN_BYTES, ColumnValue, FieldColumn};
 pub use exact_number::ExactNumber;
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use fields_of::{MetadataFieldName, MetadataFields};
 pub use filter::Filter;
+pub use question::Question;
 pub use reader::{StoredDocument, TextShard};
 pub use snippet::{Snippet, Snippets};
 pub use statistics::CorpusStatistics;
 pub use updates::{MetadataUpdates, NODES_FILE, write_updates};
+pub use words::MAX_WORD_BYTES;
 pub use writer::{TextDocument, TextWriter};
 
 use crate::error::Error;

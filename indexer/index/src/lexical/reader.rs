@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use tantivy::schema::Value as _;
 use tantivy::{DocAddress, Index, IndexReader, ReloadPolicy, Searcher, TantivyDocument};
 
+use super::analyzer::Analyzer;
 use super::column::KeptColumns;
 use super::lengths::DocumentLengths;
 use super::read_only::ReadOnlyDirectory;
-use super::schema::{Fields, schema};
-use super::{ANALYZER, analyzer::analyzer, text_error};
+use super::schema::{Fields, schema, schema_by};
+use super::text_error;
 use crate::error::{Error, Result};
 
 /// Blocks of stored fields that a shard keeps uncompressed. A block is 16 KiB, or one document where that is larger: 1 MiB
@@ -34,6 +35,8 @@ pub struct StoredDocument {
 pub struct TextShard {
     pub(super) searcher: Searcher,
     pub(super) fields: Fields,
+    /// That its terms were made by.
+    pub(super) analyzer: Analyzer,
     /// Where documents have more terms than the index tells exactly; none of earlier releases.
     pub(super) lengths: Option<DocumentLengths>,
     path: PathBuf,
@@ -58,32 +61,39 @@ impl TextShard {
             hint: "`dyad-indexer verify` says which file. Write an intact copy of it under another name and `mv` it there, or build \
                    the index again",
         };
-        let (expected, fields) = schema();
+        let (_, fields) = schema();
         // tantivy trusts the lengths in its files, and panics where a damaged one is out of range.
-        let opened = std::panic::catch_unwind(AssertUnwindSafe(|| -> tantivy::Result<(bool, Searcher)> {
+        let opened = std::panic::catch_unwind(AssertUnwindSafe(|| -> tantivy::Result<(Option<Analyzer>, Searcher)> {
             let index = Index::open(ReadOnlyDirectory::open(dir)?)?;
-            index.tokenizers().register(ANALYZER, analyzer());
-            let is_ours = index.schema() == expected;
+            let analyzer = Analyzer::ALL.into_iter().find(|analyzer| index.schema() == schema_by(*analyzer).0);
+            for analyzer in Analyzer::ALL {
+                index.tokenizers().register(analyzer.name(), analyzer.build());
+            }
             let reader: IndexReader = index
                 .reader_builder()
                 .reload_policy(ReloadPolicy::Manual)
                 .doc_store_cache_num_blocks(STORE_CACHE_BLOCKS)
                 .try_into()?;
-            Ok((is_ours, reader.searcher()))
+            Ok((analyzer, reader.searcher()))
         }));
         let Ok(opened) = opened else {
             return Err(damaged("files", "those that the build has written".to_owned(), "damaged ones".to_owned()));
         };
-        let (is_ours, searcher) = opened.map_err(&failed)?;
-        if !is_ours {
+        let (analyzer, searcher) = opened.map_err(&failed)?;
+        let Some(analyzer) = analyzer else {
             return Err(damaged("schema", "the fields of this release".to_owned(), "others".to_owned()));
-        }
+        };
         let segments = searcher.segment_readers();
         if segments.len() > 1 || segments.iter().any(tantivy::SegmentReader::has_deletes) {
             return Err(damaged("segments", "one without deletions".to_owned(), segments.len().to_string()));
         }
         let lengths = DocumentLengths::open(dir, searcher.num_docs() as usize)?;
-        Ok(Self { searcher, fields, lengths, path: dir.to_owned(), columns: KeptColumns::default() })
+        Ok(Self { searcher, fields, analyzer, lengths, path: dir.to_owned(), columns: KeptColumns::default() })
+    }
+
+    /// Name of the analyzer that made its terms: [`ANALYZER`](super::ANALYZER), or that of an earlier release.
+    pub fn analyzer(&self) -> &'static str {
+        self.analyzer.name()
     }
 
     /// Its directory.

@@ -2,7 +2,7 @@
 
 use tantivy::schema::{BytesOptions, Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions};
 
-use super::analyzer::ANALYZER;
+use super::analyzer::Analyzer;
 
 /// The fields of a document.
 #[derive(Debug, Clone, Copy)]
@@ -23,9 +23,14 @@ pub(super) struct Fields {
 
 /// The schema and its fields.
 pub(super) fn schema() -> (Schema, Fields) {
+    schema_by(Analyzer::Current)
+}
+
+/// The same of an index that was written by this analyzer; its fields are the same.
+pub(super) fn schema_by(analyzer: Analyzer) -> (Schema, Fields) {
     let mut builder = Schema::builder();
     let indexing = TextFieldIndexing::default()
-        .set_tokenizer(ANALYZER)
+        .set_tokenizer(analyzer.name())
         .set_index_option(IndexRecordOption::WithFreqs)
         .set_fieldnorms(true);
     let fields = Fields {

@@ -9,6 +9,7 @@ use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet as _, Searcher, TERMINATED, Term};
 
+use super::analyzer::Analyzer;
 use super::lengths::DocumentLengths;
 use super::schema::schema;
 use super::{TextShard, text_error};
@@ -34,6 +35,7 @@ pub struct CorpusStatistics {
 struct CountedShard {
     path: PathBuf,
     searcher: Searcher,
+    analyzer: Analyzer,
     lengths: Option<DocumentLengths>,
 }
 
@@ -59,9 +61,15 @@ impl CorpusStatistics {
         let counted = |shard: &TextShard| CountedShard {
             path: shard.path().to_owned(),
             searcher: shard.searcher.clone(),
+            analyzer: shard.analyzer,
             lengths: shard.lengths.clone(),
         };
         Self { shards: shards.into_iter().map(counted).collect(), deleted: Vec::new(), part: None }
+    }
+
+    /// Whether the terms of any shard were made by this analyzer.
+    pub(super) fn has_shards_of(&self, analyzer: Analyzer) -> bool {
+        self.shards.iter().any(|shard| shard.analyzer == analyzer)
     }
 
     /// Without the deleted documents of some of the shards.
@@ -73,7 +81,7 @@ impl CorpusStatistics {
     /// Of some documents alone, none of them deleted; one set per shard, in their order.
     pub fn within(&self, nodes: Arc<[NodeSet]>) -> Result<Self> {
         let (field, mut tokens) = (schema().1.body, 0);
-        for (CountedShard { path, searcher, lengths }, nodes) in self.shards.iter().zip(&*nodes) {
+        for (CountedShard { path, searcher, lengths, .. }, nodes) in self.shards.iter().zip(&*nodes) {
             if let Some(lengths) = lengths {
                 tokens += nodes.iter().map(|node| lengths.of(node)).sum::<u64>();
                 continue;

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use super::TextShard;
-use super::analyzer::analyzer;
 use crate::cancel::Cancel;
 use crate::deletions::DeletedTerms;
 use crate::error::Result;
@@ -34,7 +33,7 @@ impl TextShard {
     }
 
     fn count(&self, nodes: &[u32], cancel: &dyn Cancel) -> Result<Option<Counts>> {
-        let (mut analyzer, mut counts) = (analyzer(), Counts::default());
+        let (mut analyzer, mut counts) = (self.analyzer.build(), Counts::default());
         let mut own = BTreeSet::new();
         for &node in nodes {
             if cancel.is_cancelled() {

@@ -11,6 +11,7 @@ use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
 use super::lengths::{LengthsWriter, TermCount};
 use super::parts::merge;
 use super::schema::{Fields, schema};
+use super::words::LongWords;
 use super::{ANALYZER, analyzer::counting_analyzer, facts, text_error};
 use crate::error::Result;
 
@@ -40,6 +41,7 @@ pub struct TextWriter {
     /// Parts that are complete.
     parts: usize,
     lengths: LengthsWriter,
+    long: LongWords,
 }
 
 impl std::fmt::Debug for TextWriter {
@@ -58,13 +60,13 @@ fn part(dir: &Path, number: usize) -> PathBuf {
 }
 
 /// A segment in a new directory, whose terms are counted.
-fn begin(dir: &Path, count: &TermCount) -> Result<(SingleSegmentIndexWriter, Fields)> {
+fn begin(dir: &Path, count: &TermCount, long: &LongWords) -> Result<(SingleSegmentIndexWriter, Fields)> {
     fs_err::create_dir_all(dir)?;
     let failed = text_error(dir);
     let directory = MmapDirectory::open(dir).map_err(|error| failed(error.into()))?;
     let (schema, fields) = schema();
     let tokenizers = tantivy::tokenizer::TokenizerManager::default();
-    tokenizers.register(ANALYZER, counting_analyzer(count.clone()));
+    tokenizers.register(ANALYZER, counting_analyzer(count.clone(), long.clone()));
     let writer = Index::builder()
         .schema(schema)
         .tokenizers(tokenizers)
@@ -76,17 +78,17 @@ fn begin(dir: &Path, count: &TermCount) -> Result<(SingleSegmentIndexWriter, Fie
 impl TextWriter {
     /// Starts an index in a new directory. All of its terms stay in memory until it is finished.
     pub fn create(dir: &Path) -> Result<Self> {
-        let lengths = LengthsWriter::default();
-        let (writer, fields) = begin(dir, &lengths.count)?;
-        Ok(Self { writer, fields, path: dir.to_owned(), limit: None, parts: 0, lengths })
+        let (lengths, long) = (LengthsWriter::default(), LongWords::default());
+        let (writer, fields) = begin(dir, &lengths.count, &long)?;
+        Ok(Self { writer, fields, path: dir.to_owned(), limit: None, parts: 0, lengths, long })
     }
 
     /// The same with terms written to the disk whenever they take `bytes` of memory more than none do, and merged in the end: what is read is the same.
     pub fn create_within(dir: &Path, bytes: usize) -> Result<Self> {
-        let lengths = LengthsWriter::default();
-        let (writer, fields) = begin(&part(dir, 0), &lengths.count)?;
+        let (lengths, long) = (LengthsWriter::default(), LongWords::default());
+        let (writer, fields) = begin(&part(dir, 0), &lengths.count, &long)?;
         let limit = writer.mem_usage().saturating_add(bytes);
-        Ok(Self { writer, fields, path: dir.to_owned(), limit: Some(limit), parts: 0, lengths })
+        Ok(Self { writer, fields, path: dir.to_owned(), limit: Some(limit), parts: 0, lengths, long })
     }
 
     /// Adds the next document: the first is node 0.
@@ -115,10 +117,15 @@ impl TextWriter {
         self.lengths.add();
         if self.limit.is_some_and(|limit| self.writer.mem_usage() >= limit) {
             self.parts += 1;
-            let (next, _) = begin(&part(&self.path, self.parts), &self.lengths.count)?;
+            let (next, _) = begin(&part(&self.path, self.parts), &self.lengths.count, &self.long)?;
             std::mem::replace(&mut self.writer, next).finalize().map_err(text_error(&self.path))?;
         }
         Ok(())
+    }
+
+    /// Words that were left out because of their length.
+    pub fn long_words(&self) -> u64 {
+        self.long.count()
     }
 
     /// Bytes in memory now.

@@ -1,6 +1,7 @@
 //! BM25 over shards against the formula written out, and stored fields.
 
 mod column;
+mod earlier;
 mod filter;
 mod lengths;
 mod wand;

@@ -1,0 +1,55 @@
+//! A question as terms, by the analyzer of each shard.
+
+use tantivy::Term;
+
+use super::analyzer::{Analyzer, terms_by};
+use super::schema::schema;
+
+/// The terms that an analyzer makes of a question, in order: a repeated word counts as often as it occurs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct QuestionTerms {
+    pub(super) words: Vec<String>,
+    pub(super) terms: Vec<Term>,
+}
+
+/// A question as terms.
+#[derive(Debug)]
+pub struct Question {
+    current: QuestionTerms,
+    /// By the analyzer of earlier releases, where these are others.
+    first: Option<QuestionTerms>,
+}
+
+impl QuestionTerms {
+    fn new(text: &str, analyzer: Analyzer) -> Self {
+        let (_, fields) = schema();
+        let words = terms_by(analyzer, text);
+        let terms = words.iter().map(|word| Term::from_field_text(fields.body, word)).collect();
+        Self { words, terms }
+    }
+}
+
+impl Question {
+    /// Analyzes a question.
+    pub fn new(text: &str) -> Self {
+        let current = QuestionTerms::new(text, Analyzer::Current);
+        // Both make the same of ASCII.
+        let first = if text.is_ascii() { None } else { Some(QuestionTerms::new(text, Analyzer::First)) };
+        let first = first.filter(|first| *first != current);
+        Self { current, first }
+    }
+
+    /// Terms after analysis, in order.
+    pub fn terms(&self) -> &[String] {
+        &self.current.words
+    }
+
+    pub(super) fn current(&self) -> &QuestionTerms {
+        &self.current
+    }
+
+    /// Those for shards of earlier releases, where they are others.
+    pub(super) fn first(&self) -> Option<&QuestionTerms> {
+        self.first.as_ref()
+    }
+}
