@@ -14,6 +14,7 @@ use tower::Layer;
 use tracing::Instrument as _;
 
 use super::budget::ByteBudget;
+use super::encoding::{ACCEPTED, Encoding};
 use super::incoming::Client;
 use super::receive::{Held, Received, inbox};
 use super::reply::{Sent, UntilSent};
@@ -62,6 +63,22 @@ impl Drop for Observed {
             self.observer.answered(self.path.as_deref(), self.status, self.came.elapsed());
         }
     }
+}
+
+/// Header of how a request's messages are compressed, and that of what a server unpacks (gRPC, "Compression").
+const ENCODING: &str = "grpc-encoding";
+const ACCEPT_ENCODING: &str = "grpc-accept-encoding";
+
+/// How the messages of a request are compressed; the name, where that is not known.
+fn encoding(headers: &http::HeaderMap) -> Result<Option<Encoding>, String> {
+    let Some(name) = headers.get(ENCODING) else { return Ok(None) };
+    let name = String::from_utf8_lossy(name.as_bytes());
+    Encoding::named(&name).map_err(|()| name.into_owned())
+}
+
+fn unknown_encoding(name: &str) -> Status {
+    let got = name.escape_debug();
+    Status::unimplemented(format!("header `grpc-encoding`: expected one of {ACCEPTED}, got `{got}`"))
 }
 
 /// The layer that wraps services.
@@ -151,7 +168,8 @@ where
         let span = tracing::info_span!("request", %id, call);
         trace_context::continue_from(&span, request.headers());
         let checked = access.check(request.headers(), Needed::of_grpc(path), &call, Caller::new(address, id));
-        let (caller, place) = match checked {
+        let encoding = encoding(request.headers()).map_err(|name| unknown_encoding(&name));
+        let (caller, place, encoding) = match checked.and_then(|(caller, place)| Ok((caller, place, encoding?))) {
             Ok(checked) => checked,
             // No byte of the request's body is read.
             Err(status) => {
@@ -160,9 +178,12 @@ where
                 }
                 let mut refusal = status.into_http();
                 refusal.headers_mut().insert(REQUEST_ID, id_header);
+                refusal.headers_mut().insert(ACCEPT_ENCODING, http::HeaderValue::from_static(ACCEPTED));
                 return Box::pin(async move { Ok(refusal) });
             }
         };
+        // Messages are unpacked here, and reach the service plain.
+        request.headers_mut().remove(ENCODING);
         if caller.has_key() {
             is_known.store(true, Ordering::Relaxed);
         }
@@ -175,7 +196,8 @@ where
                     // The sender is dropped when the server ends.
                     let _ = draining.wait_for(|begun| *begun).await;
                 });
-                Body::new(Received::new(body, Arc::clone(schema), method, (inbox.clone(), Arc::clone(&held)), drain))
+                let memory = (inbox.clone(), Arc::clone(&held));
+                Body::new(Received::new(body, Arc::clone(schema), method, memory, drain, encoding))
             }),
             None => request,
         };

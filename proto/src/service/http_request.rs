@@ -12,6 +12,7 @@ use hyper::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::deadline::LONGEST;
+use super::encoding::{ACCEPTED, Encoding, UnpackError, when_there_is_room};
 
 /// How long a body may take to arrive.
 #[derive(Debug, Clone, Copy)]
@@ -54,9 +55,12 @@ pub enum BodyError {
         /// Bytes.
         limit: usize,
     },
-    /// It is compressed, or encoded otherwise.
-    #[error("header `Content-Encoding`: expected none or `identity`, got `{0}`: send the body as it is")]
+    /// It is encoded in a way that is not known, or several times.
+    #[error("header `Content-Encoding`: expected one of {ACCEPTED}, got `{0}`")]
     Encoded(String),
+    /// It is not what `Content-Encoding` says.
+    #[error("the request's body is {0}")]
+    Damaged(String),
     /// No room for it now.
     #[error("too many bytes of requests are under way. Try again later with back-off")]
     Full,
@@ -69,17 +73,56 @@ pub async fn read_body(
     room: &Arc<Semaphore>,
     deadline: Instant,
 ) -> Result<Received, BodyError> {
-    check_encoding(request.headers())?;
-    read(request.into_body(), limit, room, deadline).await
+    let encoding = encoding(request.headers())?;
+    let received = read(request.into_body(), limit, room, deadline).await?;
+    match encoding {
+        None => Ok(received),
+        Some(encoding) => {
+            let room = Arc::clone(room);
+            let unpacked = when_there_is_room(move || unpack(encoding, &received, limit, &room));
+            let unpacked = tokio::time::timeout_at(deadline.into(), unpacked).await.map_err(|_| BodyError::Late)?;
+            unpacked.map_err(|error| BodyError::Broken(format!("{error:?}")))?
+        }
+    }
 }
 
-/// Refuses bodies that would be read as something else than they are.
-fn check_encoding(headers: &HeaderMap) -> Result<(), BodyError> {
-    let mut all = headers.get_all(CONTENT_ENCODING).iter();
-    match all.find(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        None => Ok(()),
-        Some(other) => Err(BodyError::Encoded(String::from_utf8_lossy(other.as_bytes()).escape_debug().to_string())),
+/// How a body is compressed; refused where that is not known, or was done several times.
+fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, BodyError> {
+    let mut found = None;
+    for value in headers.get_all(CONTENT_ENCODING) {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let refused = || BodyError::Encoded(text.escape_debug().to_string());
+        for name in text.split(',') {
+            match (Encoding::named(name).map_err(|()| refused())?, found) {
+                (None, _) => {}
+                (Some(encoding), None) => found = Some(encoding),
+                (Some(_), Some(_)) => return Err(refused()),
+            }
+        }
     }
+    Ok(found)
+}
+
+/// Unpacks a body, and holds room for what it is then.
+fn unpack(encoding: Encoding, packed: &Received, limit: usize, room: &Arc<Semaphore>) -> Result<Received, BodyError> {
+    let mut held: Option<OwnedSemaphorePermit> = None;
+    let reserve = |bytes: usize| {
+        let more = bytes.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
+        let Ok(share) = Arc::clone(room).try_acquire_many_owned(u32::try_from(more).unwrap_or(u32::MAX)) else {
+            return false;
+        };
+        match &mut held {
+            Some(held) => held.merge(share),
+            none => *none = Some(share),
+        }
+        true
+    };
+    let bytes = encoding.unpack(&packed.bytes, Vec::new(), limit, reserve).map_err(|error| match error {
+        UnpackError::TooLarge => BodyError::TooLarge { limit },
+        UnpackError::Full => BodyError::Full,
+        UnpackError::Damaged(reason) => BodyError::Damaged(reason),
+    })?;
+    Ok(Received { bytes, room: held })
 }
 
 async fn read(body: Body, limit: usize, room: &Arc<Semaphore>, deadline: Instant) -> Result<Received, BodyError> {
@@ -176,12 +219,42 @@ mod tests {
         for fine in [&[][..], &["identity"], &["Identity"]] {
             assert_eq!(read_body(request(fine), LIMIT, &room, soon).await.unwrap().bytes, b"1234567");
         }
-        for (encodings, told) in
-            [(&["gzip"][..], "gzip"), (&["identity", "br"], "br"), (&["gzip, identity"], "gzip, identity"), (&[""], "")]
-        {
+        for (encodings, told) in [
+            (&["deflate"][..], "deflate"),
+            (&["identity", "br"], "br"),
+            (&["gzip, zstd"], "gzip, zstd"),
+            (&["gzip", "gzip"], "gzip"),
+        ] {
             let refused = read_body(request(encodings), LIMIT, &room, soon).await.unwrap_err();
             assert_eq!(refused, BodyError::Encoded(told.to_owned()));
         }
+        assert_eq!(room.available_permits(), 10);
+        let room = Arc::new(Semaphore::new(1 << 20));
+        let refused = read_body(request(&["gzip"]), LIMIT, &room, soon).await.unwrap_err();
+        assert!(matches!(&refused, BodyError::Damaged(reason) if reason.contains("no gzip")), "{refused}");
+        assert_eq!(room.available_permits(), 1 << 20);
+    }
+
+    #[tokio::test]
+    async fn a_compressed_body_is_unpacked_within_the_limit_and_the_room() {
+        let soon = Instant::now() + Duration::from_mins(1);
+        let packed = zstd::encode_all(&vec![b'x'; 1 << 16][..], 1).unwrap();
+        let request = || {
+            let mut request = Request::new(Body::from(packed.clone()));
+            request.headers_mut().insert(CONTENT_ENCODING, "ZSTD, identity".parse().unwrap());
+            request
+        };
+        let room = Arc::new(Semaphore::new(1 << 18));
+        let received = read_body(request(), 1 << 16, &room, soon).await.unwrap();
+        assert_eq!(received.bytes, vec![b'x'; 1 << 16]);
+        assert!(room.available_permits() <= (1 << 18) - (1 << 16));
+        drop(received);
+        assert_eq!(room.available_permits(), 1 << 18);
+        let refused = read_body(request(), (1 << 16) - 1, &room, soon).await.unwrap_err();
+        assert_eq!(refused, BodyError::TooLarge { limit: (1 << 16) - 1 });
+        let small = Arc::new(Semaphore::new(1 << 12));
+        assert_eq!(read_body(request(), LIMIT, &small, soon).await.unwrap_err(), BodyError::Full);
+        assert_eq!(small.available_permits(), 1 << 12);
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 //! | `bounded.rs` | the layer around every gRPC service |
 //! | `budget.rs` | a memory budget shared by requests |
 //! | `deadline.rs` | the deadline of a call |
+//! | `encoding.rs` | compressed requests, unpacked within the bounds of plain ones |
 //! | `follow.rs` | files that are read again when they change |
 //! | `http.rs` | HTTP/1.1 next to gRPC |
 //! | `http_access.rs` | the check of an HTTP request: its caller, and where it comes from |
@@ -29,6 +30,7 @@ mod bounded;
 mod budget;
 mod connection_slots;
 pub mod deadline;
+mod encoding;
 mod follow;
 mod http;
 mod http_access;

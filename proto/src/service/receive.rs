@@ -15,6 +15,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::budget::{ByteBudget, HeldBytes};
+use super::encoding::{Encoding, UnpackError, when_there_is_room};
 use super::schema::{Method, Schema};
 
 /// Longest time for the header of a message; it is added to the time of a message at the minimum rate.
@@ -56,7 +57,20 @@ pub(super) struct Received {
     begun: Option<Instant>,
     stall: Pin<Box<Sleep>>,
     draining: Option<Draining>,
+    /// How messages with the flag are compressed.
+    encoding: Option<Encoding>,
+    /// A message that is being unpacked.
+    unpacking: Option<Unpacking>,
     ended: bool,
+}
+
+/// Ends with a message with its header, or why there is none. Dropped with the request, it does not begin any more.
+type Unpacking = Pin<Box<dyn Future<Output = Result<Vec<u8>, UnpackError>> + Send>>;
+
+/// A message that has arrived, with its header.
+enum Whole {
+    Plain(Bytes),
+    Packed(Encoding, Bytes),
 }
 
 impl Received {
@@ -66,6 +80,7 @@ impl Received {
         method: Method,
         (inbox, held): (ByteBudget, Held),
         draining: Draining,
+        encoding: Option<Encoding>,
     ) -> Self {
         Self {
             inner,
@@ -79,19 +94,24 @@ impl Received {
             stall: Box::pin(tokio::time::sleep(STALL)),
             // A unary request is answered; a stream could go on for ever.
             draining: method.streams.then_some(draining),
+            encoding,
+            unpacking: None,
             ended: false,
         }
     }
 
     /// The next whole message with its header, if it has arrived.
-    fn whole(&mut self) -> Result<Option<Bytes>, Status> {
+    fn whole(&mut self) -> Result<Option<Whole>, Status> {
         let Some(header) = self.gathered.first_chunk::<HEADER>() else { return Ok(None) };
         let [flag, length @ ..] = *header;
-        if flag != 0 {
-            return Err(Status::unimplemented(
-                "the message is compressed: this server accepts uncompressed messages only",
-            ));
-        }
+        let encoding = match (flag, self.encoding) {
+            (0, _) => None,
+            (1, Some(encoding)) => Some(encoding),
+            (1, None) => {
+                return Err(Status::internal("the message is compressed, and header `grpc-encoding` does not say how"));
+            }
+            (flag, _) => return Err(Status::internal(format!("the message's flag is 0 or 1, got {flag}"))),
+        };
         let length = u32::from_be_bytes(length) as usize;
         if length > self.method.bytes {
             let most = self.method.bytes;
@@ -106,12 +126,52 @@ impl Received {
             return Ok(None);
         }
         let message = self.gathered.split_to(HEADER + length).freeze();
+        Ok(Some(match encoding {
+            None => Whole::Plain(message),
+            Some(encoding) => Whole::Packed(encoding, message),
+        }))
+    }
+
+    /// Checks a message with its header, for the decoder.
+    fn checked(&mut self, message: Bytes) -> Result<Frame<Bytes>, Status> {
         let elements = self.schema.check(self.method, message.get(HEADER..).unwrap_or_default())?;
         self.hold(message.len() + elements * ELEMENT_BYTES)?;
         self.messages += 1;
         self.begun = None;
         self.stall.as_mut().reset(Instant::now() + STALL);
-        Ok(Some(message))
+        Ok(Frame::data(message))
+    }
+
+    /// Unpacks a message on another thread, together with a header of its own.
+    fn unpack(&self, encoding: Encoding, packed: Bytes) -> Unpacking {
+        let (held, inbox, most) = (Arc::clone(&self.held), self.inbox.clone(), self.method.bytes);
+        let unpacked = when_there_is_room(move || {
+            let reserve = |bytes: usize| {
+                held.lock().unwrap_or_else(PoisonError::into_inner).raise_to(packed.len() + bytes, &inbox)
+            };
+            let body = packed.get(HEADER..).unwrap_or_default();
+            encoding.unpack(body, vec![0; HEADER], most, reserve)
+        });
+        Box::pin(async { unpacked.await? })
+    }
+
+    /// The message that was unpacked, as it would have come plain.
+    fn unpacked(&mut self, unpacked: Result<Vec<u8>, UnpackError>) -> Result<Frame<Bytes>, Status> {
+        let mut message = unpacked.map_err(|error| match error {
+            UnpackError::TooLarge => {
+                let most = self.method.bytes;
+                Status::invalid_argument(format!(
+                    "the request has more than {most} bytes when it is unpacked. Send smaller requests"
+                ))
+            }
+            UnpackError::Full => full(),
+            UnpackError::Damaged(reason) => Status::invalid_argument(format!("the compressed message is {reason}")),
+        })?;
+        let length = u32::try_from(message.len() - HEADER).unwrap_or(u32::MAX);
+        if let Some(announced) = message.get_mut(1..HEADER) {
+            announced.copy_from_slice(&length.to_be_bytes());
+        }
+        self.checked(message.into())
     }
 
     /// Holds memory for `bytes`.
@@ -119,7 +179,7 @@ impl Received {
         if self.held.lock().unwrap_or_else(PoisonError::into_inner).raise_to(bytes, &self.inbox) {
             return Ok(());
         }
-        Err(Status::resource_exhausted("the requests being received fill the memory of this server. Try again later"))
+        Err(full())
     }
 
     /// Handles the end of the body.
@@ -140,8 +200,18 @@ impl Received {
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         loop {
-            if let Some(message) = self.whole()? {
-                return Poll::Ready(Some(Ok(Frame::data(message))));
+            if let Some(unpacking) = &mut self.unpacking {
+                let Poll::Ready(unpacked) = unpacking.as_mut().poll(cx) else { return Poll::Pending };
+                self.unpacking = None;
+                return Poll::Ready(Some(Ok(self.unpacked(unpacked)?)));
+            }
+            match self.whole()? {
+                Some(Whole::Plain(message)) => return Poll::Ready(Some(Ok(self.checked(message)?))),
+                Some(Whole::Packed(encoding, packed)) => {
+                    self.unpacking = Some(self.unpack(encoding, packed));
+                    continue;
+                }
+                None => {}
             }
             if self.messages > 0 && self.method.streams {
                 // The previous message is with its reader, which bounds how many it holds.
@@ -183,6 +253,10 @@ impl Received {
             }
         }
     }
+}
+
+fn full() -> Status {
+    Status::resource_exhausted("the requests being received fill the memory of this server. Try again later")
 }
 
 impl http_body::Body for Received {
@@ -235,7 +309,35 @@ mod tests {
             method,
             (inbox.clone(), Held::default()),
             Box::pin(std::future::pending()),
+            Some(Encoding::Gzip),
         )
+    }
+
+    /// A message of the encoder that was compressed by gzip, with its header.
+    fn packed(message: &[u8]) -> Bytes {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, message).unwrap();
+        let packed = encoder.finish().unwrap();
+        [&[1][..], &(packed.len() as u32).to_be_bytes(), &packed].concat().into()
+    }
+
+    #[tokio::test]
+    async fn a_compressed_message_comes_as_a_plain_one_would() {
+        let next = async |message: Bytes| {
+            let mut body = received(vec![message], &super::inbox());
+            std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap()
+        };
+        let text = [0x1a, 1, b'x'];
+        let frame = next(packed(&text)).await.unwrap().into_data().unwrap();
+        assert_eq!(frame, [&[0, 0, 0, 0, 3][..], &text].concat());
+        // No more when it is unpacked than a plain one may have.
+        let large = next(packed(&vec![0x1a; 33 << 20])).await.unwrap_err();
+        assert_eq!(large.code(), tonic::Code::InvalidArgument);
+        assert!(large.message().contains("when it is unpacked"), "{large}");
+        let damaged = [&[1, 0, 0, 0, 3][..], &text].concat();
+        assert!(next(damaged.into()).await.unwrap_err().message().contains("no gzip"));
+        let flag = [&[7, 0, 0, 0, 3][..], &text].concat();
+        assert_eq!(next(flag.into()).await.unwrap_err().code(), tonic::Code::Internal);
     }
 
     fn poll(body: &mut Received) -> Poll<Option<Result<Frame<Bytes>, Status>>> {

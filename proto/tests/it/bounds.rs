@@ -236,7 +236,7 @@ async fn what_is_no_request_is_an_invalid_argument() {
         ("half", one_text().slice(..6), "3", "ends in the middle"),
         ("empty texts", framed(&[0x1a, 0x00].repeat(1 << 20)), "3", "`texts`: expected at most 1024"),
         ("too long", announced.into(), "3", "announces 67108864 bytes, expected at most 33554432"),
-        ("compressed", Bytes::from_static(&[1, 0, 0, 0, 0]), "12", "uncompressed messages only"),
+        ("compressed", Bytes::from_static(&[1, 0, 0, 0, 0]), "13", "header `grpc-encoding` does not say how"),
     ];
     for (what, body, code, words) in cases {
         let reply = call(&sender, ENCODE, body).await.await.unwrap();

@@ -286,7 +286,8 @@ async fn a_request_says_once_where_it_goes_and_what_it_holds() {
         ("http://evil.example/v1/search", local.to_owned(), body, (400, "expected `evil.example`")),
         ("http://evil.example/v1/search", "Host: evil.example\r\n".to_owned(), body, (403, "evil.example")),
         ("/v1/search", format!("{local}Content-Encoding: identity\r\n"), body, (200, "")),
-        ("/v1/search", format!("{local}Content-Encoding: gzip\r\n"), body, (415, "got `gzip`")),
+        ("/v1/search", format!("{local}Content-Encoding: gzip\r\n"), body, (400, "no gzip that can be read")),
+        ("/v1/search", format!("{local}Content-Encoding: br\r\n"), body, (415, "got `br`")),
         ("/v1/search", local.to_owned(), r#"{"query": "river", "query": "ocean"}"#, (400, "`query` is there twice")),
         (
             "/v1/search",

@@ -1,8 +1,11 @@
 //! Vectors: those of gRPC bit for bit, whatever the form of the question and of the answer.
 
+use std::io::Write as _;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use dyad_encoder::Tower;
+use dyad_proto::limits::MAX_MESSAGE_BYTES;
 use dyad_proto::{v1, vector};
 use serde_json::{Value, json};
 
@@ -40,6 +43,42 @@ async fn float_and_base64_are_the_vectors_of_grpc_bit_for_bit() {
             .collect();
         assert_eq!(bits(&decoded), bits(&expected), "{input_type}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_may_be_compressed() {
+    let server = simple().await;
+    let request = json!({"input": TEXTS});
+    let expected = bits(&server.vectors(request.clone()).await);
+    let plain = request.to_string();
+    for (name, packed) in [
+        ("gzip", gzip(plain.as_bytes())),
+        ("x-gzip", gzip(plain.as_bytes())),
+        ("zstd", zstd::encode_all(plain.as_bytes(), 19).unwrap()),
+        ("identity", plain.clone().into_bytes()),
+    ] {
+        let header = format!("Content-Encoding: {name}\r\n");
+        let reply = server.post_bytes(&header, &packed).await;
+        assert_eq!((reply.status, bits(&reply.vectors())), (200, expected.clone()), "{name}");
+    }
+    let too_large = vec![b' '; MAX_MESSAGE_BYTES + 1];
+    for (headers, body, status, expected) in [
+        ("Content-Encoding: br\r\n", plain.as_bytes(), 415, "expected one of identity,gzip,zstd, got `br`"),
+        ("Content-Encoding: gzip, gzip\r\n", plain.as_bytes(), 415, "got `gzip, gzip`"),
+        ("Content-Encoding: gzip\r\n", plain.as_bytes(), 400, "no gzip that can be read"),
+        ("Content-Encoding: zstd\r\n", plain.as_bytes(), 400, "no zstd that can be read"),
+        ("Content-Encoding: gzip\r\n", &gzip(&too_large), 413, "larger than"),
+    ] {
+        let reply = server.post_bytes(headers, body).await;
+        let said = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(reply.status == status && said.contains(expected), "{headers}: {} {said}", reply.status);
+    }
+}
+
+fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(plain).unwrap();
+    encoder.finish().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

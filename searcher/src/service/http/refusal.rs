@@ -45,7 +45,7 @@ impl From<BodyError> for Refusal {
         let message = error.to_string();
         match error {
             BodyError::Late => Self::new(StatusCode::REQUEST_TIMEOUT, "DEADLINE_EXCEEDED", message),
-            BodyError::Broken(_) => Self::invalid(message),
+            BodyError::Broken(_) | BodyError::Damaged(_) => Self::invalid(message),
             BodyError::Encoded(_) => Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", message),
             BodyError::TooLarge { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "OUT_OF_RANGE", message),
             BodyError::Full => Self::busy(message),
