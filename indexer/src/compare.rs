@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use dyad_corpus::embeddings::EmbeddingsReader;
 use dyad_corpus::metrics::{Average, Comparison, Incomparable, Metric, Sampling, compare, evaluate};
-use dyad_corpus::qrels;
+use dyad_corpus::qrels::{self, Qrels};
 use dyad_corpus::run::Run;
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::{Snapshot, manifest};
@@ -90,6 +90,15 @@ pub fn compare_generations(
     let metrics = match &judgements {
         None => Vec::new(),
         Some(judgements) => {
+            let is_asked = |(question, _): &(&String, _)| first.contains_key(*question);
+            let asked: Qrels = judgements
+                .iter()
+                .filter(is_asked)
+                .map(|(question, judged)| (question.clone(), judged.clone()))
+                .collect();
+            if !asked.is_empty() {
+                check_judged(index, after, &asked, control)?;
+            }
             let of = |run: &Run| evaluate(run, judgements, &METRICS, Average::Answered);
             let (first, second) = (of(&first), of(&second));
             let of = |metric| Ok((metric, compare(&first, &second, metric, Sampling::default())?));
@@ -113,6 +122,31 @@ pub fn compare_generations(
         furthest: shared,
         metrics,
     })
+}
+
+/// Refuses judgements of other documents than those of the generation, by which both would have 0.
+fn check_judged(index: &Path, asked: &Asked, judgements: &Qrels, control: JobControl<'_>) -> Result<(), Error> {
+    let snapshot = Snapshot::open_manifest(index, manifest::load(index, asked.generation)?, None)?;
+    let relevant = qrels::relevant(judgements);
+    let mut missing = Vec::new();
+    for key in &relevant {
+        if snapshot.find(key)?.is_none() {
+            missing.push(*key);
+        }
+    }
+    match qrels::check_missing(&relevant, &missing, |key| matches!(snapshot.find(key), Ok(Some(_)))) {
+        Ok(note) => note.iter().for_each(|note| control.progress.note(note)),
+        Err(got) => {
+            return Err(Error::Questions {
+                path: asked.questions.clone(),
+                part: "judgements".to_owned(),
+                expected: format!("documents of generation {}", asked.generation),
+                got,
+                fix: "Give `--qrels` of the same set",
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The best documents of each question.

@@ -169,6 +169,14 @@ pub enum Error {
         /// The tower found.
         got: String,
     },
+    /// A build without documents.
+    #[error(
+        "there is no document to index ({read} records were read, and skipped): the index is unchanged. `--allow-empty` publishes one without documents"
+    )]
+    NoDocuments {
+        /// Records that were skipped.
+        read: u64,
+    },
     /// A document and a vector with different keys at one row.
     #[error(
         "embeddings in `{}` do not match the corpus at row {row}: expected key `{expected}` (corpus line {line}), \
@@ -178,7 +186,7 @@ pub enum Error {
     KeysOutOfStep {
         /// The embeddings directory.
         dir: PathBuf,
-        /// Row, from 0.
+        /// Row, from 1.
         row: u64,
         /// Line of the corpus, from 1.
         line: u64,
@@ -205,7 +213,7 @@ pub enum Error {
     RowsMissing {
         /// The embeddings directory.
         dir: PathBuf,
-        /// Row, from 0.
+        /// Row, from 1.
         row: u64,
         /// The first document without a vector.
         key: String,
@@ -215,7 +223,7 @@ pub enum Error {
     RowsLeft {
         /// The embeddings directory.
         dir: PathBuf,
-        /// Row, from 0.
+        /// Row, from 1.
         row: u64,
         /// Key of the first vector without a document.
         key: String,

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::Path;
 
+use dyad_index::lexical::{ANALYZER, TextShard};
 use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 use dyad_index::{
@@ -87,6 +88,8 @@ pub struct ShardReport {
     pub layers: Vec<LayerReport>,
     /// Bytes of its text index.
     pub text_bytes: u64,
+    /// What made the terms of its text index, [`ANALYZER`] or that of an earlier release; absent where the text index cannot be read.
+    pub analyzer: Option<&'static str>,
     /// The certificate.
     pub certificate: Certificate,
 }
@@ -168,7 +171,8 @@ fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
 }
 
 fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error> {
-    let shard = DenseShard::open(&index.join(SHARDS_DIR).join(&entry.id).join(DENSE_FILE))?;
+    let dir = index.join(SHARDS_DIR).join(&entry.id);
+    let shard = DenseShard::open(&dir.join(DENSE_FILE))?;
     let sections = shard.header().sections.iter().map(|section| SectionReport {
         name: section.kind.name(),
         offset: section.offset,
@@ -186,6 +190,7 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
         sections: sections.collect(),
         layers: shard.graph().counts().into_iter().map(|(nodes, links)| LayerReport { nodes, links }).collect(),
         text_bytes: text.map(|file| file.bytes).sum(),
+        analyzer: TextShard::open(&dir.join(TEXT_DIR)).ok().map(|text| text.analyzer()),
         certificate: deletions.map_or_else(|| shard.certificate().clone(), |deletions| deletions.certificate),
     })
 }
@@ -283,7 +288,12 @@ impl fmt::Display for ShardReport {
         for section in &self.sections {
             writeln!(f, "  {:<11} {} at {}", section.name, Bytes(section.bytes), section.offset)?;
         }
-        writeln!(f, "  text        {}", Bytes(self.text_bytes))?;
+        let terms = match self.analyzer {
+            None => "which cannot be read: see `verify`".to_owned(),
+            Some(ANALYZER) => format!("terms by {ANALYZER}"),
+            Some(earlier) => format!("terms by {earlier}; `merge --all --rebuild` makes them by {ANALYZER}"),
+        };
+        writeln!(f, "  text        {}, {terms}", Bytes(self.text_bytes))?;
         writeln!(
             f,
             "  reachable   {} of {}; {} were not before the repair, which added {} links",

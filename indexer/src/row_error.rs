@@ -9,7 +9,7 @@ pub enum RowError {
     Dimension {
         /// The document.
         key: String,
-        /// Row, from 0.
+        /// Row, from 1.
         row: u64,
         /// The model's dimension.
         expected: usize,
@@ -18,14 +18,14 @@ pub enum RowError {
     },
     /// A row with NaN or infinity.
     #[error(
-        "vector of document `{key}` (row {row}): value {position} is not a finite number. Embed the document again"
+        "vector of document `{key}` (row {row}): value {position} (from 1) is not a finite number. Embed the document again"
     )]
     NonFinite {
         /// The document.
         key: String,
-        /// Row, from 0.
+        /// Row, from 1.
         row: u64,
-        /// First bad value, from 0.
+        /// First bad value, from 1.
         position: usize,
     },
     /// A row of zeros has no direction.
@@ -35,7 +35,7 @@ pub enum RowError {
     ZeroVector {
         /// The document.
         key: String,
-        /// Row, from 0.
+        /// Row, from 1.
         row: u64,
     },
     /// A row that is not of unit length.
@@ -45,22 +45,28 @@ pub enum RowError {
     NotUnit {
         /// The document.
         key: String,
-        /// Row, from 0.
+        /// Row, from 1.
         row: u64,
         /// Its length.
         length: f32,
     },
     /// A row that overflows when it is stored or compared.
     #[error(
-        "vector of document `{key}` (row {row}) has length {length:e}, expected less than 65504, the largest float16. Divide all \
-         vectors by one number"
+        "vector of document `{key}` (row {row}) has length {length:?}, expected less than {limit:?}: more overflows when vectors are {reason}. Divide \
+         all vectors by one number{fix}"
     )]
     TooLong {
         /// The document.
         key: String,
-        /// Row, from 0.
+        /// Row, from 1.
         row: u64,
         /// Its length.
         length: f32,
+        /// Lengths from which a vector is refused.
+        limit: f32,
+        /// What overflows.
+        reason: &'static str,
+        /// Another way out.
+        fix: &'static str,
     },
 }

@@ -49,6 +49,13 @@ impl Metrics {
                 judged.unwrap_or_default()
             );
         }
+        let is_judged = |(query, hits): (&String, &Vec<(String, f32)>)| {
+            let judged = qrels.get(query);
+            hits.iter().any(|(key, _)| judged.is_some_and(|judged| judged.contains_key(key)))
+        };
+        if !run.iter().any(is_judged) {
+            tracing::warn!("no document of the run is judged for its query: are run and judgements of one corpus?");
+        }
         let evaluation = evaluate(&run, &qrels, &METRICS, Average::Complete);
         let unjudged = run.keys().filter(|query| !qrels.contains_key(*query)).count();
         let means = || evaluation.metrics.iter().map(ToString::to_string).zip(evaluation.means.iter().copied());

@@ -160,6 +160,7 @@ fn write_index(folder: &Path) {
         queries: None,
         target: None,
         new_model: false,
+        allow_empty: false,
         memory: None,
         free_space: boundless,
     };

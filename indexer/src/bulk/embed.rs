@@ -8,6 +8,7 @@ use dyad_corpus::embeddings::EmbeddingsWriter;
 use dyad_corpus::{CorpusReader, Document, Error as CorpusError, Metadata, ReadOptions};
 use dyad_files::{crc32c_of_file, space};
 use dyad_index::ModelRecord;
+use dyad_index::format::RowType;
 use dyad_index::manifest::FileEntry;
 use dyad_store::{PushOptions, Remote};
 use fail::fail_point;
@@ -184,7 +185,7 @@ impl<'a> Task<'a> {
             scratch,
             texts: BufWriter::new(fs_err::File::create(dir.join(DOCUMENTS))?),
             writer: Some(EmbeddingsWriter::open(&dir, header)?),
-            check: RowCheck::new(model.dim, model.metric),
+            check: RowCheck::new(model.dim, model.metric, RowType::F16),
             keys: Vec::new(),
             documents: 0,
             rejected: 0,

@@ -9,7 +9,7 @@ use dyad_index::manifest::Change;
 
 use super::deletions::{locate, without};
 use super::passages::live_passages_of;
-use super::{Outcome, commit};
+use super::{MissingKeys, Outcome, commit};
 use crate::control::JobControl;
 use crate::draft::Draft;
 use crate::error::Error;
@@ -36,11 +36,13 @@ pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<
 pub fn delete_documents(config: &DeleteConfig<'_>, keys: &[String], control: JobControl<'_>) -> Result<Outcome, Error> {
     let base = Snapshot::open_after(config.index, config.known)?;
     let mut counts = Change { operation: "delete".to_owned(), ..Change::default() };
+    let mut missing = MissingKeys::default();
     let outcome = commit(config.index, config.dry_run, base, |_, base| {
         // Others may have added passages meanwhile.
         let keys = if config.passages { Cow::Owned(live_passages_of(base, keys)?) } else { Cow::Borrowed(keys) };
         let distinct: HashSet<&str> = keys.iter().map(String::as_str).collect();
-        let distinct: Vec<&str> = distinct.into_iter().collect();
+        let mut distinct: Vec<&str> = distinct.into_iter().collect();
+        distinct.sort_unstable();
         let nodes = locate(base, &distinct)?;
         let found = nodes.iter().map(Vec::len).sum::<usize>() as u64;
         counts.read = keys.len() as u64;
@@ -48,6 +50,7 @@ pub fn delete_documents(config: &DeleteConfig<'_>, keys: &[String], control: Job
         counts.indexed = found;
         counts.deleted = found;
         counts.rejected = distinct.len() as u64 - found;
+        missing = MissingKeys::of(counts.rejected, distinct, |key| Ok(base.find(key)?.is_none()))?;
         if found == 0 {
             return Ok(None);
         }
@@ -60,5 +63,5 @@ pub fn delete_documents(config: &DeleteConfig<'_>, keys: &[String], control: Job
             shards: without(base, &nodes, control)?,
         }))
     })?;
-    Ok(Outcome { change: counts, ..outcome })
+    Ok(Outcome { change: counts, missing, ..outcome })
 }

@@ -12,7 +12,7 @@ use dyad_index::manifest::Change;
 use dyad_index::snapshot::Shard;
 use rayon::prelude::*;
 
-use super::{Outcome, commit};
+use super::{MissingKeys, Outcome, commit};
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteUpdates, Draft, DraftShard, ShardFiles};
 use crate::error::Error;
@@ -57,12 +57,17 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         superseded: records - changed.len() as u64,
         ..Change::default()
     };
+    let mut missing = MissingKeys::default();
     let workspace = Workspace::create(&config.index)?;
     let outcome = commit(&config.index, config.dry_run, base, |_, base| {
         let found = locate(base, &changed)?;
         let (known, differ) = (found.known, found.nodes.iter().map(Vec::len).sum::<usize>() as u64);
         (change.indexed, change.unchanged) = (differ, known - differ);
-        change.rejected = corpus.rejected() + changed.len() as u64 - known;
+        let unknown = changed.len() as u64 - known;
+        change.rejected = corpus.rejected() + unknown;
+        let mut keys: Vec<&str> = changed.keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        missing = MissingKeys::of(unknown, keys, |key| Ok(base.find(key)?.is_none()))?;
         if differ == 0 {
             return Ok(None);
         }
@@ -74,7 +79,7 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
         Ok(Some(Draft { parent, model: manifest.model.clone(), min_recall, change: change.clone(), shards }))
     })?;
-    Ok(Outcome { change, ..outcome })
+    Ok(Outcome { change, missing, ..outcome })
 }
 
 /// Documents whose metadata are to change.

@@ -71,6 +71,41 @@ pub struct Outcome {
     pub documents_before: u64,
     /// Documents after.
     pub documents_after: u64,
+    /// Keys of no document, where documents are named by their keys.
+    pub missing: MissingKeys,
+}
+
+/// Keys that were given, and that no document has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MissingKeys {
+    /// How many.
+    pub total: u64,
+    /// Some of them.
+    pub first: Vec<String>,
+}
+
+impl MissingKeys {
+    /// Keys that are named.
+    const NAMED: usize = 5;
+
+    /// `total` of `keys`, the first of which are named.
+    fn of<'k>(
+        total: u64,
+        keys: impl IntoIterator<Item = &'k str>,
+        is_missing: impl Fn(&str) -> Result<bool, Error>,
+    ) -> Result<Self, Error> {
+        let mut first = Vec::new();
+        let most = Self::NAMED.min(usize::try_from(total).unwrap_or(usize::MAX));
+        for key in keys {
+            if first.len() == most {
+                break;
+            }
+            if is_missing(key)? {
+                first.push(key.to_owned());
+            }
+        }
+        Ok(Self { total, first })
+    }
 }
 
 /// Publishes the draft that `prepare` makes of the current generation, and of each that becomes current meanwhile. With
@@ -95,14 +130,16 @@ fn commit(
         let last = if attempt == 0 { None } else { Some(before.as_ref().unwrap_or(&first)) };
         let Some(draft) = prepare(last, base)? else {
             let change = Change::default();
-            return Ok(Outcome { manifest: None, change, documents_before, documents_after: documents_before });
+            let (documents_after, missing) = (documents_before, MissingKeys::default());
+            return Ok(Outcome { manifest: None, change, documents_before, documents_after, missing });
         };
         let (change, documents_after) = (draft.change.clone(), draft.documents());
+        let missing = MissingKeys::default();
         if dry_run {
-            return Ok(Outcome { manifest: None, change, documents_before, documents_after });
+            return Ok(Outcome { manifest: None, change, documents_before, documents_after, missing });
         }
         if let Some(manifest) = publish(index, draft, false)? {
-            return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after });
+            return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after, missing });
         }
         let next = Snapshot::open_after(index, Some(base))?;
         before = later.replace(next);

@@ -13,9 +13,9 @@ use dyad_index::Snapshot;
 use dyad_index::manifest::{self, Change, Manifest, SHARDS_DIR};
 use dyad_index::shard::{DENSE_FILE, DenseShard};
 
-use super::Outcome;
 use super::merge::{MergeConfig, rewrite};
 use super::passages::passages_of;
+use super::{MissingKeys, Outcome};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::gc::{self, Collected};
@@ -133,7 +133,9 @@ fn purge_once(
         rejected: (keys.len() - held.len()) as u64,
         ..Change::default()
     };
+    let missing = MissingKeys::of(change.rejected, keys.iter().copied(), |key| Ok(!held.contains(key)))?;
     let mut outcome = rewrite(&config.rewrite, base, &groups, keys, change, control)?;
+    outcome.missing = missing;
     if dry_run {
         outcome.documents_after -= live;
     }

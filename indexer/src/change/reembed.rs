@@ -25,7 +25,7 @@ use super::deletions::delete_nodes;
 use super::difference::Difference;
 use super::stored::{Stored, places};
 use super::upsert::build_like;
-use super::{ATTEMPTS, Outcome};
+use super::{ATTEMPTS, MissingKeys, Outcome};
 use crate::control::JobControl;
 use crate::draft::{CompleteShard, Draft, DraftShard};
 use crate::error::Error;
@@ -122,7 +122,8 @@ pub fn reembed(
         Ok(Fresh { complete, shard, gone: BTreeSet::new() })
     };
     let pass = |first: usize, shards: usize, source: &mut dyn VectorSource, documents: &mut dyn Batch| {
-        Pass { workspace: workspace.path(), model: &model, first, shards, terms: plan.terms_of_a_shard(), control }
+        let terms = plan.terms_of_a_shard();
+        Pass { workspace: workspace.path(), model: &model, row_type, first, shards, terms, control }
             .run(documents, source)
     };
 
@@ -167,7 +168,8 @@ pub fn reembed(
         if let Some(manifest) = publish(&config.index, draft, true)? {
             source.published();
             kept_shards.published();
-            return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after });
+            let missing = MissingKeys::default();
+            return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after, missing });
         }
     }
     Err(Error::Contended)

@@ -117,7 +117,7 @@ impl UpsertJob<'_> {
     /// Indexes those of the documents that `base` does not hold as they are, and returns how many vectors came.
     fn pass(&mut self, base: &Snapshot, documents: &mut Documents<'_>) -> Result<u64, Error> {
         let (control, config, progress) = (self.control, self.config, &mut self.progress);
-        let mut check = RowCheck::new(self.shard.model.dim, self.shard.model.metric);
+        let mut check = RowCheck::new(self.shard.model.dim, self.shard.model.metric, self.shard.row_type);
         let mut spool = Spool::create(self.workspace, progress.passes, None)?;
         progress.passes += 1;
         let all = self.source.is_in_step();

@@ -11,6 +11,7 @@ use dyad_indexer::graph_build::Builder;
 use dyad_indexer::job::{BuildConfig, Summary, build_index};
 use dyad_indexer::memory;
 use dyad_indexer::plan::{Bytes, Shards};
+use dyad_indexer::source::Corpus;
 
 use super::bar::Bar;
 use super::documents;
@@ -32,6 +33,9 @@ pub(super) struct Arguments {
     builder: Choice,
     #[command(flatten)]
     graph: GraphArguments,
+    /// Publish an index without documents where there is none to index
+    #[arg(long)]
+    allow_empty: bool,
     /// Publish vectors of another model than the current generation's. A running searcher does not load them: start one with
     /// the new model
     #[arg(long)]
@@ -67,7 +71,10 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         arguments.memory.is_none() || !documents.splits_long(),
         "`--memory` counts documents beforehand, which `--on-long split` makes more of. Split all with `--split WORDS`"
     );
-    let documents::Opened { corpus, mut source, encoder: _encoder } = documents.open(true, &cancel)?;
+    let documents::Opened { mut corpus, mut source, encoder: _encoder } = documents.open(true, &cancel)?;
+    if let Corpus::File { read, .. } = &mut corpus {
+        read.allow_empty = arguments.allow_empty;
+    }
     let config = BuildConfig {
         shards: arguments.shards,
         builder: arguments.builder.into(),
@@ -75,6 +82,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         row_type: arguments.graph.row_type(source.model().metric),
         target,
         new_model: arguments.new_model,
+        allow_empty: arguments.allow_empty,
         memory: arguments.memory.map(|Bytes(bytes)| bytes),
         free_space: documents.free_space(),
         corpus,

@@ -1,16 +1,16 @@
 //! `dyad-indexer append`, `upsert`, `delete`, `merge`, `purge` and `gc`: arguments in, a line or a JSON object out.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use dyad_command::cancel_on_signal;
+use dyad_corpus::KeyLines;
 use dyad_files::space::{boundless, free_space};
 use dyad_indexer::change::{
-    DeleteConfig, MergeConfig, MetadataConfig, Operation, Outcome, PurgeConfig, UpsertConfig, delete_documents, merge,
-    purge, update_metadata, upsert,
+    DeleteConfig, MergeConfig, MetadataConfig, MissingKeys, Operation, Outcome, PurgeConfig, UpsertConfig,
+    delete_documents, merge, purge, update_metadata, upsert,
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::{Collected, gc};
@@ -49,10 +49,12 @@ pub(super) struct AppendArguments {
 pub(super) struct UpsertArguments {
     #[command(flatten)]
     documents: documents::Arguments,
-    /// Replace metadata only: of each record, key and `metadata` are read. Texts and vectors stay, nothing is embedded, and keys that no
-    /// document has are counted as rejected
+    /// Replace metadata only: of each record, key and `metadata` are read. Texts and vectors stay, and nothing is embedded
     #[arg(long, conflicts_with = "split")]
     metadata_only: bool,
+    /// With `--metadata-only`: end with 0 even if no document has some of the keys
+    #[arg(long, requires = "metadata_only")]
+    allow_missing: bool,
     #[command(flatten)]
     report: Report,
 }
@@ -68,6 +70,9 @@ pub(super) struct DeleteArguments {
     /// The keys are of documents that were indexed with `--split`: all of their passages are deleted
     #[arg(long)]
     passages: bool,
+    /// End with 0 even if no document has some of the keys, as where a deletion is repeated
+    #[arg(long)]
+    allow_missing: bool,
     #[command(flatten)]
     report: Report,
 }
@@ -118,6 +123,9 @@ pub(super) struct PurgeArguments {
     /// The keys are of documents that were indexed with `--split`: all of their passages are purged
     #[arg(long)]
     passages: bool,
+    /// End with 0 even if no generation holds some of the keys, as where a purge is repeated
+    #[arg(long)]
+    allow_missing: bool,
     /// Wait as long for programs that read a generation with the documents to open the next one: 0s, 5s, 1m
     #[arg(long, value_name = "TIME", value_parser = age, default_value = "5s")]
     wait: Duration,
@@ -188,7 +196,8 @@ pub(super) fn replace(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
         let (read, dry_run) = (documents.read_options()?, arguments.report.dry_run);
         let config = MetadataConfig { read, dry_run, corpus: documents.corpus_path()?, index: documents.index };
         let outcome = update_metadata(&config, control)?;
-        return close(&config.index, &outcome, None, &arguments.report, began);
+        close(&config.index, &outcome, None, &arguments.report, began)?;
+        return missing(&outcome, arguments.allow_missing);
     }
     add(&arguments.documents, &arguments.report, Operation::Upsert)
 }
@@ -209,6 +218,13 @@ fn add(documents: &documents::Arguments, report: &Report, operation: Operation) 
     // In a set of vectors each key comes once.
     let mut batch = corpus.open(operation == Operation::Upsert && !source.is_in_step())?;
     let outcome = upsert(&config, batch.as_mut(), source.as_mut(), control)?;
+    anyhow::ensure!(
+        outcome.change.read > outcome.change.rejected,
+        "there is no document to index ({} records were read, {} of them skipped): the index is unchanged. Look at what `--corpus` or \
+         `--keys` names",
+        outcome.change.read,
+        outcome.change.rejected
+    );
     close(&config.index, &outcome, None, report, began)
 }
 
@@ -217,8 +233,9 @@ pub(super) fn remove(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     let DeleteArguments { index, passages, report, .. } = arguments;
     let config = DeleteConfig { index, known: None, passages: *passages, dry_run: report.dry_run };
-    let outcome = delete_documents(&config, &keys(&arguments.keys)?, control)?;
-    close(&arguments.index, &outcome, None, &arguments.report, began)
+    let outcome = delete_documents(&config, &KeyLines::read(&arguments.keys)?, control)?;
+    close(&arguments.index, &outcome, None, &arguments.report, began)?;
+    missing(&outcome, arguments.allow_missing)
 }
 
 pub(super) fn compact(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
@@ -234,11 +251,11 @@ pub(super) fn erase(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     let rewrite = arguments.rewrite.config(&arguments.index, false, arguments.report.dry_run)?;
     let config = PurgeConfig { rewrite, passages: arguments.passages, wait: arguments.wait };
-    let purged = purge(&config, &keys(&arguments.keys)?, control)?;
+    let purged = purge(&config, &KeyLines::read(&arguments.keys)?, control)?;
     let in_use = &purged.collected.in_use;
     close(&arguments.index, &purged.outcome, Some(&purged.collected), &arguments.report, began)?;
     if in_use.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+        return missing(&purged.outcome, arguments.allow_missing);
     }
     anyhow::bail!(
         "the generations {} still hold these documents, and a process of this machine reads them. Let it load the current \
@@ -269,13 +286,19 @@ pub(super) fn collect(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The lines of a file of keys, without empty ones.
-fn keys(path: &Path) -> anyhow::Result<Vec<String>> {
-    let read: Box<dyn io::Read> =
-        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(fs_err::File::open(path)?) };
-    let lines = BufReader::new(read).lines().collect::<io::Result<Vec<String>>>();
-    let lines = lines.with_context(|| format!("cannot read the keys of `{}`: expected UTF-8 text", path.display()))?;
-    Ok(lines.into_iter().map(|line| line.trim_end_matches('\r').to_owned()).filter(|line| !line.is_empty()).collect())
+/// What was asked for a document that is not there is told by the exit code: the key may be misspelt. All else is done by then.
+fn missing(outcome: &Outcome, is_allowed: bool) -> anyhow::Result<ExitCode> {
+    let Outcome { missing: MissingKeys { total, first }, .. } = outcome;
+    if is_allowed || *total == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let named: Vec<String> = first.iter().map(|key| format!("`{}`", key.escape_debug())).collect();
+    let more = if *total > first.len() as u64 { ", ..." } else { "" };
+    anyhow::bail!(
+        "keys that no document of the index has ({total}): {}{more}. Nothing else was left out. Correct them, or accept them with \
+         `--allow-missing`",
+        named.join(", ")
+    )
 }
 
 fn numbers(all: &[u64]) -> String {
@@ -298,7 +321,7 @@ fn close(
     report: &Report,
     began: Instant,
 ) -> anyhow::Result<ExitCode> {
-    let Outcome { manifest, change, documents_before, documents_after } = outcome;
+    let Outcome { manifest, change, documents_before, documents_after, .. } = outcome;
     let seconds = began.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();
     if report.json {

@@ -8,7 +8,9 @@ use clap::{Command, CommandFactory as _};
 use super::Arguments;
 
 /// Options that texts name without a command, and the commands that print these texts.
-const BARE: [(&str, &[&str]); 13] = [
+const BARE: [(&str, &[&str]); 15] = [
+    ("--allow-empty", &["build"]),
+    ("--vector-type", &["build", "bulk plan"]),
     ("--skip-space-check", &["build", "append", "upsert", "merge", "purge", "reembed"]),
     ("--on-long", &["build", "append", "upsert", "bulk plan"]),
     ("--split", &["build", "append", "upsert", "bulk plan"]),

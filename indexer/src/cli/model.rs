@@ -26,6 +26,15 @@ pub(super) struct ModelArguments {
     /// Number type that `--model` computes in: f32, bf16, f16 or int8 [default: f32]
     #[arg(long, value_name = "DTYPE", requires = "model")]
     dtype: Option<String>,
+    /// Text before every question, in place of what the files of `--model` say; E5 needs `query: `, and has it in no file
+    #[arg(long, value_name = "TEXT", requires = "model", allow_hyphen_values = true)]
+    question_prompt: Option<String>,
+    /// Text before every document, in the same way; E5 needs `passage: `
+    #[arg(long, value_name = "TEXT", requires = "model", allow_hyphen_values = true)]
+    answer_prompt: Option<String>,
+    /// How the files of `--model` are read for a tower without one of these: `dyad` or `sentence-transformers` [default: dyad]
+    #[arg(long, value_name = "READING", requires = "model")]
+    prompts: Option<String>,
     /// The encoder's program [default: `dyad-encoder` next to this one, or on the PATH]
     #[arg(long, value_name = "PATH", requires = "model")]
     encoder_program: Option<PathBuf>,
@@ -45,8 +54,15 @@ impl ModelArguments {
         let program = self.encoder_program.clone().unwrap_or_else(found);
         let mut command = Command::new(&program);
         command.arg("serve").arg("--model").arg(model).args(["--listen", "127.0.0.1:0", "--while-input"]);
-        for (option, value) in [("--device", &self.device), ("--dtype", &self.dtype)] {
-            command.args(value.iter().flat_map(|value| [option, value]));
+        for (option, value) in [
+            ("--device", &self.device),
+            ("--dtype", &self.dtype),
+            ("--question-prompt", &self.question_prompt),
+            ("--answer-prompt", &self.answer_prompt),
+            ("--prompts", &self.prompts),
+        ] {
+            // A text may begin as an option does.
+            command.args(value.iter().map(|value| format!("{option}={value}")));
         }
         // Its input ends with this process, whatever ends that.
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -42,6 +42,7 @@ pub mod questions;
 mod recall;
 pub mod recall_gate;
 pub mod repair;
+mod repeats;
 pub mod select;
 mod served;
 pub mod validate;
@@ -56,6 +57,7 @@ pub use pipeline::{BuiltGraph, GraphBuild};
 pub use questions::Questions;
 pub use recall_gate::{RecallGate, RecallTarget};
 pub use repair::{Repaired, repair};
+pub(crate) use repeats::Repeats;
 
 #[cfg(test)]
 mod tests;

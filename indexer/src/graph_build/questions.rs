@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use dyad_corpus::embeddings::EmbeddingsReader;
+use dyad_files::is_lfs_pointer_file;
 use dyad_files::npy::{Dtype, NpyError, NpyFile};
 use dyad_index::search::VectorRows;
 use dyad_index::{Metric, ModelRecord};
@@ -63,7 +64,12 @@ impl Questions {
             // False for NaN as well.
             if !(length >= f64::from(f32::MIN_POSITIVE) && length.is_finite()) {
                 let (expected, got) = ("finite values that are not all zero", format!("length {length}"));
-                return refuse.because(&format!("row {number}"), expected, &got, "Embed the question again");
+                return refuse.because(
+                    &format!("row {}", u64::from(number) + 1),
+                    expected,
+                    &got,
+                    "Embed the question again",
+                );
             }
             if model.metric == Metric::Cosine {
                 for value in row {
@@ -124,6 +130,9 @@ fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
         }
         NpyError::Io(error) => error.into(),
     };
+    if is_lfs_pointer_file(path)? {
+        return Err(dyad_corpus::Error::LfsPointer { path: path.to_owned() }.into());
+    }
     let mut file = NpyFile::open(path).map_err(refused)?;
     file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
     let (rows, dim) = file.rows_and_columns().map_err(refused)?;
@@ -190,8 +199,8 @@ mod tests {
         refused(&npy(&HEADER.replace("(2, 2)", "(0, 2)"), &[]), 2, "at least 1");
         refused(&npy(&HEADER.replace("(2, 2)", "(18446744073709551615, 2)"), &body), 2, "file size");
         refused(&npy(&HEADER.replace("False", "True"), &body), 2, "order");
-        refused(&npy(HEADER, &f32s(&[3.0, 4.0, 0.0, 0.0])), 2, "row 1");
-        refused(&npy(HEADER, &f32s(&[3.0, f32::NAN, 0.0, 1.0])), 2, "row 0");
+        refused(&npy(HEADER, &f32s(&[3.0, 4.0, 0.0, 0.0])), 2, "row 2");
+        refused(&npy(HEADER, &f32s(&[3.0, f32::NAN, 0.0, 1.0])), 2, "row 1");
     }
 
     #[test]

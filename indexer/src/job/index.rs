@@ -51,6 +51,8 @@ pub struct BuildConfig {
     pub target: Option<RecallTarget>,
     /// Whether the vectors may be of another model than the current generation's.
     pub new_model: bool,
+    /// Whether an index without documents may be published.
+    pub allow_empty: bool,
     /// Most bytes of memory; then there may be more shards.
     pub memory: Option<u64>,
     /// Returns the free space of the index's disk.
@@ -109,12 +111,16 @@ pub fn build_index(
     let pass = Pass {
         workspace: workspace.path(),
         model: &model,
+        row_type: config.row_type,
         first: 0,
         shards: plan.shards,
         terms: plan.terms_of_a_shard(),
         control,
     };
     let spooled = pass.run(corpus.as_mut(), source)?;
+    if spooled.is_empty() && !config.allow_empty {
+        return Err(Error::NoDocuments { read: corpus.rejected() });
+    }
     corpus.warnings().iter().for_each(|warning| control.progress.warn(warning));
     warn_of_empty(&spooled, plan.shards, control);
 
@@ -231,6 +237,7 @@ pub(crate) fn shard_label(number: usize, count: usize) -> String {
 pub(crate) struct Pass<'a> {
     pub(crate) workspace: &'a Path,
     pub(crate) model: &'a ModelRecord,
+    pub(crate) row_type: RowType,
     /// Number of the first of the shards, in the workspace.
     pub(crate) first: usize,
     pub(crate) shards: usize,
@@ -253,7 +260,7 @@ impl Pass<'_> {
 
     fn spool_all(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
         let by_bytes = source.documents().is_none();
-        let mut check = RowCheck::new(self.model.dim, self.model.metric);
+        let mut check = RowCheck::new(self.model.dim, self.model.metric, self.row_type);
         let mut spools: Vec<Option<Spool>> = (0..self.shards).map(|_| None).collect();
         let mut bytes_seen = 0;
         while let Some(mut embedded) = source.pull(corpus, self.control.cancel)? {

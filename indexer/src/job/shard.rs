@@ -4,6 +4,7 @@ use std::path::Path;
 
 use dyad_files::{crc32c_of_file, sync_dir};
 use dyad_index::format::{MappedRows, RowType};
+use dyad_index::lexical::ANALYZER;
 use dyad_index::manifest::FileEntry;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
@@ -15,7 +16,7 @@ use crate::TOOL;
 use crate::control::JobControl;
 use crate::draft::CompleteShard;
 use crate::error::Error;
-use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, InitialGraph, RecallGate};
+use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, InitialGraph, RecallGate, Repeats};
 
 /// Builds shards; holds what they have in common.
 pub(crate) struct ShardBuilder<'a> {
@@ -41,6 +42,15 @@ impl ShardBuilder<'_> {
             got: fault.got,
         })?;
         let n = spooled.keys.len() as u64;
+        if spooled.long_words > 0 {
+            let words = spooled.long_words;
+            self.control
+                .progress
+                .note(&format!("{words} words of 255 bytes or more are no terms of BM25; vectors know them"));
+        }
+        if let Some((told, warns)) = Repeats::count(&rows).told() {
+            if warns { self.control.progress.warn(&told) } else { self.control.progress.note(&told) }
+        }
 
         let build = GraphBuild {
             rows: &rows,
@@ -95,6 +105,7 @@ impl ShardBuilder<'_> {
     pub(crate) fn digest(&self, spooled: &Spooled) -> Result<String, Error> {
         let mut hash = Xxh3::new();
         hash.update(&spooled.digest.to_le_bytes());
+        hash.update(ANALYZER.as_bytes());
         hash.update(&serde_json::to_vec(&self.meta()).map_err(std::io::Error::from)?);
         // A target is checked again.
         hash.update(format!("{:?} {:?}", self.row_type, self.gate.widths()).as_bytes());

@@ -32,6 +32,8 @@ pub(crate) struct Spooled {
     pub(crate) keys: Vec<String>,
     /// Digest of the documents and their vectors, in order.
     pub(crate) digest: u128,
+    /// Words of the texts that are too long to be a term.
+    pub(crate) long_words: u64,
 }
 
 /// The metadata of a document as an index stores them: one JSON object, or nothing.
@@ -88,7 +90,14 @@ impl Spool {
     }
 
     pub(crate) fn close(self) -> Result<Spooled, Error> {
+        let long_words = self.text.long_words();
         self.text.finish()?;
-        Ok(Spooled { dir: self.dir, rows: self.rows.finish()?, keys: self.keys, digest: self.digest.digest128() })
+        Ok(Spooled {
+            dir: self.dir,
+            rows: self.rows.finish()?,
+            keys: self.keys,
+            digest: self.digest.digest128(),
+            long_words,
+        })
     }
 }

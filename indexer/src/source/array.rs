@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dyad_command::Cancellation;
+use dyad_files::is_lfs_pointer_file;
 use dyad_files::npy::{Dtype, NpyError, NpyFile};
 use dyad_index::{Metric, ModelRecord};
 
@@ -64,6 +65,9 @@ impl ArraySource {
     /// column `vector` or `embedding`, and with keys in a column `_id`, `key` or `id`, if it has one, or an `.fbin` or `.fvecs` file. `model` says
     /// which model made them and how they are compared; for [`Metric::Cosine`] they are normalised to length 1.
     pub fn open(path: &Path, model: &DeclaredModel<'_>) -> Result<Self, Error> {
+        if is_lfs_pointer_file(path)? {
+            return Err(dyad_corpus::Error::LfsPointer { path: path.to_owned() }.into());
+        }
         let (values, rows, dim, keys) = if let Some(file) = RawVectors::open(path)? {
             let (rows, dim) = (file.rows, file.dim);
             (Values::Raw(file), rows, dim, None)
@@ -110,7 +114,7 @@ impl ArraySource {
             Values::Parquet(_) => parquet::HINT,
             Values::Raw(_) => raw::HINT,
         };
-        Error::Vectors { path: self.path.clone(), part: format!("row {row}"), expected, got, hint }
+        Error::Vectors { path: self.path.clone(), part: format!("row {}", row + 1), expected, got, hint }
     }
 
     /// The next row; none at the end.
@@ -138,9 +142,9 @@ impl ArraySource {
 }
 
 fn is_parquet(path: &Path) -> std::io::Result<bool> {
-    let mut start = Vec::new();
-    fs_err::File::open(path)?.take(PARQUET.len() as u64).read_to_end(&mut start)?;
-    Ok(start == PARQUET)
+    let mut head = Vec::new();
+    fs_err::File::open(path)?.take(PARQUET.len() as u64).read_to_end(&mut head)?;
+    Ok(head == PARQUET)
 }
 
 fn refused(path: &Path, error: NpyError) -> Error {

@@ -1,10 +1,10 @@
 //! Documents in their order: of a corpus, or keys alone, where the vectors are all that there is.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead as _, BufReader};
+use std::io;
 use std::path::PathBuf;
 
-use dyad_corpus::{CorpusReader, Document, Located, MAX_KEY_BYTES, Problem, ReadOptions};
+use dyad_corpus::{CorpusReader, Document, KeyLines, Located, Problem, ReadOptions, check_key};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::parquet::KeyColumn;
@@ -84,14 +84,19 @@ impl Corpus {
                 Box::new(CorpusReader::open(path, &ReadOptions { repeated_keys, ..read.clone() })?)
             }
             Self::Keys(path) => {
-                let lines = BufReader::new(fs_err::File::open(path)?).lines();
-                let given = lines.map(|line| line.map(|line| line.trim_end_matches('\r').to_owned()));
-                Box::new(Keys { path: path.clone(), given, line: 0, seen: HashMap::new() })
+                let given = KeyLines::open(path)?;
+                Box::new(Keys { path: path.clone(), given, seen: HashMap::new() })
             }
             Self::Parquet(path) => {
                 let mut column = KeyColumn::find(path)?;
-                let given = std::iter::from_fn(move || column.as_mut()?.next().map_err(io::Error::other).transpose());
-                Box::new(Keys { path: path.clone(), given, line: 0, seen: HashMap::new() })
+                let mut next =
+                    move || column.as_mut()?.next().map_err(|error| io::Error::other(error).into()).transpose();
+                let mut line = 0;
+                let given = std::iter::from_fn(move || {
+                    line += 1;
+                    Some(next()?.map(|value| Located { value, line }))
+                });
+                Box::new(Keys { path: path.clone(), given, seen: HashMap::new() })
             }
             Self::Numbered(documents) => {
                 let document = |number: u64| Document { key: number.to_string(), ..Document::default() };
@@ -129,43 +134,36 @@ impl<I: Iterator<Item = Located<Document>>> Batch for Given<I> {
 struct Keys<I> {
     path: PathBuf,
     given: I,
-    line: u64,
     /// By 128 bits of xxh3 of the key: its line.
     seen: HashMap<u128, u64>,
 }
 
 impl<I> Keys<I> {
-    fn check(&mut self, key: &str) -> Result<(), Problem> {
-        if key.trim().is_empty() {
-            return Err(Problem::EmptyKey);
-        }
-        if key.len() > MAX_KEY_BYTES {
-            return Err(Problem::KeyTooLong { bytes: key.len(), limit: MAX_KEY_BYTES });
-        }
-        match self.seen.insert(xxh3_128(key.as_bytes()), self.line) {
+    fn check(&mut self, key: &str, line: u64) -> Result<(), Problem> {
+        check_key(key)?;
+        match self.seen.insert(xxh3_128(key.as_bytes()), line) {
             Some(first_line) => Err(Problem::DuplicateKey { key: key.to_owned(), first_line }),
             None => Ok(()),
         }
     }
 }
 
-impl<I: Iterator<Item = io::Result<String>>> Iterator for Keys<I> {
+impl<I: Iterator<Item = Result<Located<String>, dyad_corpus::Error>>> Iterator for Keys<I> {
     type Item = Result<Located<Document>, dyad_corpus::Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let key = match self.given.next()? {
+        let Located { value: key, line } = match self.given.next()? {
             Ok(key) => key,
-            Err(error) => return Some(Err(error.into())),
+            Err(error) => return Some(Err(error)),
         };
-        self.line += 1;
-        if let Err(problem) = self.check(&key) {
-            return Some(Err(dyad_corpus::Error::Line { path: self.path.clone(), line: self.line, problem }));
+        if let Err(problem) = self.check(&key, line) {
+            return Some(Err(KeyLines::refuse(&self.path, line, problem)));
         }
-        Some(Ok(Located { value: Document { key, ..Document::default() }, line: self.line }))
+        Some(Ok(Located { value: Document { key, ..Document::default() }, line }))
     }
 }
 
-impl<I: Iterator<Item = io::Result<String>>> Batch for Keys<I> {
+impl<I: Iterator<Item = Result<Located<String>, dyad_corpus::Error>>> Batch for Keys<I> {
     fn text_bytes(&self) -> Option<u64> {
         Some(0)
     }

@@ -87,8 +87,8 @@ impl VectorSource for FileSource {
         self.row += 1;
         match (document, embedding) {
             (None, None) => Ok(None),
-            (Some(document), None) => Err(Error::RowsMissing { dir, row, key: document.value.key }),
-            (None, Some((key, _))) => Err(Error::RowsLeft { dir, row, key }),
+            (Some(document), None) => Err(Error::RowsMissing { dir, row: row + 1, key: document.value.key }),
+            (None, Some((key, _))) => Err(Error::RowsLeft { dir, row: row + 1, key }),
             (Some(document), Some((key, row))) if document.value.key == key => {
                 self.digest.add(&document.value);
                 if let Some(part) = self.reader.ended_part()
@@ -98,9 +98,13 @@ impl VectorSource for FileSource {
                 }
                 Ok(Some(Embedded { document: document.value, row, truncated: None }))
             }
-            (Some(document), Some((key, _))) => {
-                Err(Error::KeysOutOfStep { dir, row, line: document.line, expected: document.value.key, got: key })
-            }
+            (Some(document), Some((key, _))) => Err(Error::KeysOutOfStep {
+                dir,
+                row: row + 1,
+                line: document.line,
+                expected: document.value.key,
+                got: key,
+            }),
         }
     }
 }

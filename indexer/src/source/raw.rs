@@ -84,7 +84,7 @@ impl RawVectors {
                 let dim = number(&mut self.file)? as usize;
                 if dim != self.dim {
                     let (part, expected) =
-                        (format!("row {}", self.row), format!("{} values, as the first one has", self.dim));
+                        (format!("row {}", self.row + 1), format!("{} values, as the first one has", self.dim));
                     let path = self.file.get_ref().path().to_owned();
                     return Err(Error::Vectors { path, part, expected, got: dim.to_string(), hint: HINT });
                 }
@@ -145,7 +145,7 @@ mod tests {
         other[16] = 2;
         fs_err::write(&path, other).unwrap();
         let error = RawVectors::open(&path).unwrap().unwrap().block(3).unwrap_err().to_string();
-        assert!(error.contains("row 1: expected 3 values") || error.contains("row 1"), "{error}");
+        assert!(error.contains("row 2: expected 3 values"), "{error}");
         let path = dir.path().join("c.npy");
         assert!(RawVectors::open(&path).unwrap().is_none());
     }

@@ -216,7 +216,10 @@ fn changes_say_what_they_did() {
     assert!(replaced.contains("5 read, 5 indexed, 5 deleted"), "{replaced}");
     let keys = fixture.path("keys");
     fs_err::write(&keys, "doc-0000\r\n\ndoc-0001\nabsent\n").unwrap();
-    let deleted = json(run("delete", &["--json", "--keys", keys.to_str().unwrap()]));
+    let refused = run("delete", &["--dry-run", "--keys", keys.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("no document of the index has (1): `absent`"), "{}", text(&refused.stderr));
+    let deleted = json(run("delete", &["--json", "--allow-missing", "--keys", keys.to_str().unwrap()]));
     let change = &deleted["change"];
     assert_eq!((&change["read"], &change["indexed"], &change["rejected"]), (&3.into(), &2.into(), &1.into()));
     let report = json(run("inspect", &["--json"]));
@@ -226,7 +229,7 @@ fn changes_say_what_they_did() {
     let merged = said(run("merge", &["--all", "--threads", "1"]));
     assert!(merged.contains("generation 5") && merged.contains("31 -> 31 documents"), "{merged}");
     fs_err::write(&keys, "doc-0007\nabsent\nabsent\n").unwrap();
-    let purged = json(run("purge", &["--json", "--keys", keys.to_str().unwrap()]));
+    let purged = json(run("purge", &["--json", "--allow-missing", "--keys", keys.to_str().unwrap()]));
     assert_eq!(purged["collected"]["removed"], serde_json::json!([1, 2, 3, 4, 5]), "each of them holds the document");
     let counts = |name: &str| purged["change"][name].as_u64();
     assert_eq!(

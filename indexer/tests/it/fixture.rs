@@ -149,6 +149,7 @@ impl Fixture {
             queries: None,
             target: None,
             new_model: false,
+            allow_empty: false,
             memory: None,
             free_space: boundless,
         }

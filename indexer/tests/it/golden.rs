@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyad_corpus::Document;
-use dyad_index::lexical::Question;
+use dyad_index::lexical::{ANALYZER, Question};
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current;
 use dyad_index::{Never, Snapshot};
-use dyad_indexer::change::Operation;
+use dyad_indexer::change::{MergeConfig, Operation, merge};
+use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
+use dyad_indexer::inspect::inspect;
 
 use crate::fixture::{Fixture, document, documents, row_of};
 
@@ -73,10 +75,34 @@ fn opens_answers_and_changes(name: &str, format_version: u32, live: &[Document])
         snapshot.search_text(&Question::new("document 8"), 10, None, snapshot.statistics(), &Never).unwrap().hits;
     assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some("doc-0008"));
     drop(snapshot);
-    fixture.upsert(Operation::Upsert, &[document(4), document(20)]).unwrap();
+    assert!(analyzers(&fixture).iter().all(|analyzer| *analyzer == Some("dyad_en_1")));
+    // The same word for people: only the terms of this release have both as one.
+    let decomposed = Document { text: "Beyonce\u{301} sang".to_owned(), ..document(20) };
+    fixture.upsert(Operation::Upsert, &[document(4), decomposed]).unwrap();
     fixture.delete(&["doc-0001".to_owned()]).unwrap();
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0]);
-    assert_eq!(Snapshot::open(&fixture.index()).unwrap().len(), live.len());
+    let found = || {
+        let snapshot = Snapshot::open(&fixture.index()).unwrap();
+        assert_eq!(snapshot.len(), live.len());
+        let first = |question: &str| {
+            let question = Question::new(question);
+            let hits = snapshot.search_text(&question, 1, None, snapshot.statistics(), &Never).unwrap().hits;
+            snapshot.key(hits[0].shard, hits[0].node).unwrap().to_owned()
+        };
+        [first("document 8"), first("beyonc\u{e9}"), first("Beyonce")]
+    };
+    let expected = ["doc-0008", "doc-0020", "doc-0020"];
+    assert_eq!(found(), expected, "by the terms of two releases");
+    assert_eq!(analyzers(&fixture).last(), Some(&Some(ANALYZER)));
+    assert!(inspect(&fixture.index()).unwrap().to_string().contains("terms by dyad_en_1; `merge --all --rebuild`"));
+    merge(&MergeConfig { rebuild: true, ..fixture.merge_config(true) }, JobControl::silent()).unwrap();
+    assert_eq!(found(), expected, "by the terms of this one");
+    assert!(analyzers(&fixture).iter().all(|analyzer| *analyzer == Some(ANALYZER)));
+}
+
+/// Those that made the terms of its shards.
+fn analyzers(fixture: &Fixture) -> Vec<Option<&'static str>> {
+    inspect(&fixture.index()).unwrap().shards.iter().map(|shard| shard.analyzer).collect()
 }
 
 #[test]

@@ -70,13 +70,13 @@ fn an_empty_corpus_and_a_missing_one() {
 #[test]
 fn rows_that_cannot_be_compared() {
     let error = refused_rows(|number, row| row[3] = if number == 70 { f32::NAN } else { row[3] });
-    assert_names(&error, &["document `doc-0070` (row 70): value 3 is not a finite number"]);
+    assert_names(&error, &["document `doc-0070` (row 71): value 4 (from 1) is not a finite number"]);
     let error = refused_rows(|number, row| row.truncate(DIM - usize::from(number == 5)));
-    assert_names(&error, &["document `doc-0005` (row 5): expected 24 values, got 23"]);
+    assert_names(&error, &["document `doc-0005` (row 6): expected 24 values, got 23"]);
     let error = refused_rows(|number, row| row.iter_mut().for_each(|value| *value *= f32::from(u8::from(number != 8))));
-    assert_names(&error, &["document `doc-0008` (row 8) is zero"]);
+    assert_names(&error, &["document `doc-0008` (row 9) is zero"]);
     let error = refused_rows(|_, row| row.iter_mut().for_each(|value| *value *= 2.0));
-    assert_names(&error, &["document `doc-0000` (row 0) has length 2", "cosine needs unit vectors"]);
+    assert_names(&error, &["document `doc-0000` (row 1) has length 2", "cosine needs unit vectors"]);
 }
 
 #[test]
@@ -92,12 +92,12 @@ fn embeddings_that_are_not_the_corpus() {
     });
     assert_names(
         &error,
-        &["do not match the corpus at row 40", "expected key `doc-0040` (corpus line 41), got `doc-0041`"],
+        &["do not match the corpus at row 41", "expected key `doc-0040` (corpus line 41), got `doc-0041`"],
     );
     let error = refused(|fixture| rewrite(fixture, &documents(80)));
-    assert_names(&error, &["end before row 80, document `doc-0080`"]);
+    assert_names(&error, &["end before row 81, document `doc-0080`"]);
     let error = refused(|fixture| rewrite(fixture, &documents(91)));
-    assert_names(&error, &["continue beyond the corpus: row 90, key `doc-0090`"]);
+    assert_names(&error, &["continue beyond the corpus: row 91, key `doc-0090`"]);
 }
 
 #[test]

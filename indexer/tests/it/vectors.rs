@@ -76,7 +76,11 @@ fn a_parquet_file_brings_its_keys() {
         path
     };
     let other = run("upsert", &["--corpus", corpus("k10").to_str().unwrap()]);
-    assert!(text(&other.stderr).contains("row 9: expected key `k10`, of line 10, got `k9`"), "{}", text(&other.stderr));
+    assert!(
+        text(&other.stderr).contains("row 10: expected key `k10`, of line 10, got `k9`"),
+        "{}",
+        text(&other.stderr)
+    );
     let upserted = run("upsert", &["--corpus", corpus("k9").to_str().unwrap()]);
     assert!(text(&upserted.stdout).contains("20 -> 20 documents"), "{}", text(&upserted.stderr));
 }
@@ -166,7 +170,11 @@ fn vectors_are_compared_as_they_were_said_to_be() {
         );
         assert!(text(&other.stderr).contains(&named), "{}", text(&other.stderr));
         let long: Vec<f32> = rows.iter().map(|value| value * 1e5).collect();
-        let refused = with("build", &write(&long), &["--model-name", "m", "--metric", name]);
+        let half = ["--model-name", "m", "--metric", name, "--vector-type", "f16"];
+        let refused = with("build", &write(&long), &half);
         assert!(text(&refused.stderr).contains("expected less than 65504"), "{}", text(&refused.stderr));
+        let whole = ["--model-name", "m", "--metric", name, "--vector-type", "f32"];
+        let built = with("build", &write(&long), &whole);
+        assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use dyad_command::{ProgressBar, UsageError};
-use dyad_corpus::Judged;
 use dyad_corpus::metrics::{Sampling, compare_values};
 use dyad_corpus::queries::Query;
+use dyad_corpus::{Judged, qrels};
 use dyad_index::snapshot::Hit;
 use dyad_index::storage::WriteLock;
 use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
@@ -71,6 +71,7 @@ impl Learn {
         // Each question is asked several times.
         let config = EngineConfig { question_cache: CACHE, ..EngineConfig::default() };
         let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, config)?;
+        self.check_judged(&engine, &judged)?;
         let examples = self.examples(&engine, &judged).await?;
         if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
             bail!(
@@ -123,6 +124,24 @@ impl Learn {
             path.display()
         )?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Refuses judgements of other documents than the index's, by which every fusion would have 0.
+    fn check_judged(&self, engine: &Engine, judged: &Judged) -> anyhow::Result<()> {
+        let index = engine.index("", &Caller::default())?;
+        let relevant = qrels::relevant(&judged.qrels);
+        let mut missing = Vec::new();
+        for key in &relevant {
+            if index.snapshot().find(key)?.is_none() {
+                missing.push(*key);
+            }
+        }
+        match qrels::check_missing(&relevant, &missing, |key| matches!(index.snapshot().find(key), Ok(Some(_)))) {
+            Ok(None) => {}
+            Ok(Some(note)) => tracing::warn!("{note}"),
+            Err(reason) => bail!("`{}`, split `{}`: {reason}", self.data.display(), self.split),
+        }
+        Ok(())
     }
 
     /// Both rankings of every judged question, as deep as a fusion looks, and the bounded scores of all their documents.

@@ -40,6 +40,10 @@ pub(super) struct Tower {
     /// Threads that a model directory computes on; 0 uses every core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Of the question tower's model directory: the index must have been embedded with the same.
+    #[cfg(feature = "torch")]
+    #[command(flatten)]
+    prompts: dyad_encoder::PromptOptions,
     /// For encoder services.
     #[command(flatten)]
     credentials: CredentialOptions,
@@ -76,6 +80,7 @@ impl Tower {
         if is_url(name) {
             let credentials = Credentials::open(&self.credentials)
                 .map_err(|error| crate::Error::Tower { reason: error.to_string(), transient: false })?;
+            self.check_prompts_of_service()?;
             return QuestionTower::connect_within(name, credentials, self.wait()).await;
         }
         self.load(name).await
@@ -89,7 +94,17 @@ fn is_url(name: &str) -> bool {
 #[cfg(feature = "torch")]
 impl Tower {
     async fn load(&self, name: &str) -> crate::Result<QuestionTower> {
-        QuestionTower::load(std::path::Path::new(name), self.options(&self.dtype)).await
+        let options = crate::question::LocalOptions { prompts: self.prompts.clone(), ..self.options(&self.dtype) };
+        QuestionTower::load(std::path::Path::new(name), options).await
+    }
+
+    /// An encoder service has its own prompts.
+    fn check_prompts_of_service(&self) -> crate::Result<()> {
+        if self.prompts == dyad_encoder::PromptOptions::default() {
+            return Ok(());
+        }
+        let reason = "--question-prompt, --answer-prompt and --prompts are for a model directory: give them to `dyad-encoder serve`";
+        Err(crate::Error::Tower { reason: reason.to_owned(), transient: false })
     }
 
     async fn load_reranker(&self, name: &str) -> crate::Result<Reranker> {
@@ -97,7 +112,12 @@ impl Tower {
     }
 
     fn options(&self, dtype: &str) -> crate::question::LocalOptions {
-        crate::question::LocalOptions { device: self.device.clone(), dtype: dtype.to_owned(), threads: self.threads }
+        crate::question::LocalOptions {
+            device: self.device.clone(),
+            dtype: dtype.to_owned(),
+            threads: self.threads,
+            ..crate::question::LocalOptions::default()
+        }
     }
 }
 
@@ -108,6 +128,11 @@ const NO_TORCH: &str = "this build has no libtorch (feature `torch`), so a model
 #[cfg(not(feature = "torch"))]
 #[expect(clippy::unused_async, reason = "the same signatures as with libtorch")]
 impl Tower {
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same signature as with libtorch")]
+    fn check_prompts_of_service(&self) -> crate::Result<()> {
+        Ok(())
+    }
+
     async fn load(&self, _name: &str) -> crate::Result<QuestionTower> {
         Err(crate::Error::Tower { reason: NO_TORCH.to_owned(), transient: false })
     }

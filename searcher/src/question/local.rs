@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dyad_encoder::serve::{EncodeError, EncodeOptions, Handle, Options};
-use dyad_encoder::{Compute, Device, ModelKind, Tower};
+use dyad_encoder::{Compute, Device, ModelKind, PromptOptions, Tower};
 use dyad_index::{Metric, ModelRecord};
 
 use super::embedded::{Embedded, failed, is_cross_encoder};
@@ -20,6 +20,8 @@ pub struct LocalOptions {
     pub dtype: String,
     /// Threads that it computes on; 0 uses every core.
     pub threads: usize,
+    /// Prompts in place of those of the model's files.
+    pub prompts: PromptOptions,
 }
 
 impl LocalOptions {
@@ -45,7 +47,8 @@ impl Local {
     pub(super) async fn load(model: &Path, options: LocalOptions) -> Result<Self> {
         let compute = options.compute().map_err(|reason| failed(reason, false))?;
         let directory = model.to_owned();
-        let started = tokio::task::spawn_blocking(move || Handle::start(&directory, Options::new(compute))).await;
+        let settings = Options { prompts: options.prompts, ..Options::new(compute) };
+        let started = tokio::task::spawn_blocking(move || Handle::start(&directory, settings)).await;
         let handle = started
             .map_err(|error| failed(error.to_string(), false))?
             .map_err(|error| failed(error.to_string(), false))?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use dyad_index::lexical::{Question, Snippets};
+use dyad_index::lexical::{MAX_WORD_BYTES, Question, Snippets, question_note};
 use dyad_index::snapshot::{Hit, Snapshot};
 use rayon::prelude::*;
 
@@ -92,7 +92,11 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     }
     let fuse_us = micros(fusing);
 
-    let notes = filtered.map(|filtered| filtered.notes.clone());
+    let of_filter = filtered.map(|filtered| filtered.notes.clone());
+    let of_words = plan.text_depth.and_then(|_| left_out(&item.query, &text.0.hits));
+    let of_groups = grouped.as_ref().and_then(|grouped| grouped.note.clone());
+    let of_depth = deeper_note.filter(|_| plan.mode == Mode::Hybrid);
+    let notes = of_filter.into_iter().flatten().chain(of_words).chain(of_groups).chain(of_depth).collect();
     let scans = found.dense.get().map(|(hits, _)| hits.cost.scans);
     let filter = filtered.map(|filtered| filter_execution(filtered, scans, snapshot.shards().len() as u32));
     // The recall of scans does not depend on what was measured of graphs.
@@ -110,19 +114,12 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
         index: Arc::clone(&batch.index.name),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
-        ef: match (&vector.values, deeper) {
-            (None, _) => 0,
-            (Some(_), None) => plan.ef(),
-            (Some(_), Some(depth)) => plan.with_depth(depth).ef(),
-        },
+        ef: if vector.values.is_some() { deeper.map_or(plan.ef(), |depth| plan.with_depth(depth).ef()) } else { 0 },
         recall_note: plan.recall_note.clone().filter(|_| by_graph),
         distance_computations: dense.0.cost.total(),
         query_tokens: vector.tokens,
         query_truncated: vector.truncated,
-        notes: (notes.into_iter().flatten())
-            .chain(grouped.as_ref().and_then(|grouped| grouped.note.clone()))
-            .chain(deeper_note.filter(|_| plan.mode == Mode::Hybrid))
-            .collect(),
+        notes,
         coverage: batch.coverage()?,
         filter,
         reranked: None,
@@ -135,6 +132,11 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
             ..vector.timings
         },
     }))
+}
+
+/// What BM25 has left out of a question, where that could be anything: if it has found something, all words of an ordinary length count.
+fn left_out(question: &str, found: &[Hit]) -> Option<String> {
+    if found.is_empty() || question.len() > MAX_WORD_BYTES { question_note(question) } else { None }
 }
 
 /// How a filter was run; `scans` are the shards that were scanned, where any were searched.

@@ -18,7 +18,7 @@ use crate::fixture::{keys, request, serve, write_index};
 use crate::http::over_with;
 
 fn options() -> LocalOptions {
-    LocalOptions { device: "cpu".into(), dtype: "f32".into(), threads: 1 }
+    LocalOptions { device: "cpu".into(), dtype: "f32".into(), threads: 1, ..LocalOptions::default() }
 }
 
 #[tokio::test]

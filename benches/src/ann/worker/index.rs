@@ -58,6 +58,7 @@ impl Engine for WholeIndex {
             queries: None,
             target: None,
             new_model: false,
+            allow_empty: false,
             memory: None,
             free_space: boundless,
         };
