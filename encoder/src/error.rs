@@ -32,6 +32,18 @@ pub enum Error {
         /// Line, column and reason.
         source: serde_json::Error,
     },
+    /// A file of the model that Git LFS did not fetch.
+    #[error("`{}` is a Git LFS pointer and not the file itself. Run `git lfs pull` in the model's directory, or fetch the model with `deploy/model.sh NAME DIR`", path.display())]
+    LfsPointer {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An adapter (LoRA and its kin) that is not part of the weights.
+    #[error("`{}` is an adapter that is not merged into the weights, without which the vectors would be others. Merge it in Python (`peft.AutoPeftModel.from_pretrained(DIR).merge_and_unload().save_pretrained(NEW)`, and the other files next to it), or move it away, if the weights are meant without it", path.display())]
+    Adapter {
+        /// The adapter's file.
+        path: PathBuf,
+    },
     /// A configuration field holds a value that cannot be.
     #[error("`{}`: field `{field}` must be {expected}, got: {got}", path.display())]
     Field {
@@ -54,6 +66,18 @@ pub enum Error {
         /// The supported values.
         supported: &'static str,
         /// The name in the file.
+        got: String,
+    },
+    /// A setting that would give other vectors in Python, with a value that is not computed here.
+    #[error("`{}`: setting `{name}` is not supported with this value, only {supported}: {got}. With it the vectors would be others than those computed here", path.display())]
+    SettingNotSupported {
+        /// The file.
+        path: PathBuf,
+        /// Name of the setting.
+        name: String,
+        /// The supported values.
+        supported: String,
+        /// The value.
         got: String,
     },
     /// A weights file that is cut short or damaged.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::manifest::{MANIFEST, Manifest};
 use super::safetensors::WeightFile;
 use super::tensor::TensorData;
-use crate::config::{JsonFile, Layout, Module, Placed, read_value};
+use crate::config::{JsonFile, Layout, Module, Placed, PromptOptions, SETTINGS, read_value};
 use crate::error::Error;
 
 /// The weights of a module.
@@ -102,6 +102,29 @@ impl Checkpoint {
                 }
             }
         }
+        Ok(self)
+    }
+
+    /// With other prompts in `config_sentence_transformers.json`.
+    pub(crate) fn with_prompts(mut self, options: &PromptOptions) -> Result<Self, Error> {
+        let root = &self.layout.root;
+        if self.layout.scores() || !root.join("modules.json").is_file() {
+            return Err(Error::Unsupported {
+                path: root.clone(),
+                what: "prompt of this model",
+                supported: "those of a model that embeds single texts and has a `modules.json` (`SentenceTransformer(NAME).save_pretrained(DIR)` writes one)",
+                got: "one that is asked for".into(),
+            });
+        }
+        let prompts = self.layout.prompts_by(options)?;
+        let path = Path::new(SETTINGS);
+        let known = self.files.get(path).map(Content::json).transpose()?.flatten().unwrap_or_else(|| json!({}));
+        let mut fields = JsonFile::new(root.join(path), known)?.into_fields();
+        let named = json!({"query": prompts.question, "document": prompts.answer});
+        fields.insert("prompts".to_owned(), named);
+        fields.insert("default_prompt_name".to_owned(), Value::Null);
+        self.files.insert(path.to_owned(), Content::Json(Value::Object(fields)));
+        self.layout.prompts = prompts;
         Ok(self)
     }
 

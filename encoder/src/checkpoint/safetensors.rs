@@ -1,10 +1,11 @@
 //! safetensors files: opened without reading their tensors, written with one tensor in memory at a time.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dyad_files::is_lfs_pointer;
 use fs_err::File;
 use safetensors::tensor::{Metadata, TensorInfo};
 
@@ -15,6 +16,8 @@ use crate::error::Error;
 const LONGEST_HEADER: u64 = 100_000_000;
 /// The first field of a safetensors file: the header's length as a little-endian `u64`.
 const LENGTH_BYTES: u64 = 8;
+/// A Git LFS pointer has fewer bytes (its specification).
+const LONGEST_POINTER: u64 = 1024;
 /// The header's length is a multiple of this, so that the data are aligned for every number type.
 const ALIGNMENT: usize = 8;
 
@@ -92,6 +95,14 @@ fn header(path: &Path, file: &mut File) -> Result<(Metadata, u64), Error> {
     let file_bytes = file.metadata()?.len();
     let broken = |reason: String| Error::Weights { path: path.to_owned(), reason };
     let mut length = [0; LENGTH_BYTES as usize];
+    if file_bytes <= LONGEST_POINTER {
+        let mut whole = Vec::new();
+        file.read_to_end(&mut whole)?;
+        if is_lfs_pointer(&whole) {
+            return Err(Error::LfsPointer { path: path.to_owned() });
+        }
+        file.rewind()?;
+    }
     if file_bytes < LENGTH_BYTES {
         return Err(broken(format!("it has {file_bytes} bytes")));
     }

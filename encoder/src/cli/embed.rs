@@ -11,7 +11,7 @@ use dyad_corpus::{ReadArguments, ReadOptions};
 use dyad_files::space::{boundless, free_space};
 
 use super::model::ModelOptions;
-use crate::config::Tower;
+use crate::config::{PromptOptions, Tower};
 use crate::embed::{EmbedJob, Outcome};
 use crate::model::Model;
 
@@ -19,6 +19,8 @@ use crate::model::Model;
 pub(crate) struct Options {
     #[command(flatten)]
     model: ModelOptions,
+    #[command(flatten)]
+    prompts: PromptOptions,
     /// question or answer: the tower whose prompt is used
     #[arg(long, default_value_t = Tower::Answer)]
     tower: Tower,
@@ -85,7 +87,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     // Before the model is opened, which takes seconds.
     job.check_corpus().context("--corpus")?;
     let cancel = cancel_on_signal()?;
-    let encoder = Model::open(&options.model.model, &options.model.compute())?;
+    let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
     let outcome = job.run(&encoder, &cancel)?;
 
     let mut output = std::io::stdout().lock();

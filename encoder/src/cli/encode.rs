@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::model::ModelOptions;
-use crate::config::Tower;
+use crate::config::{PromptOptions, Tower};
 use crate::model::Model;
 use crate::tokenize::Tokens;
 
@@ -15,6 +15,8 @@ use crate::tokenize::Tokens;
 pub(crate) struct Options {
     #[command(flatten)]
     model: ModelOptions,
+    #[command(flatten)]
+    prompts: PromptOptions,
     /// question or answer
     #[arg(long, default_value_t = Tower::Question)]
     tower: Tower,
@@ -31,7 +33,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     for (number, text) in texts.iter().enumerate() {
         ensure!(!text.trim().is_empty(), "text {} is empty", number + 1);
     }
-    let encoder = Model::open(&options.model.model, &options.model.compute())?;
+    let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
     let tokenizer = encoder.tokenizer();
     let tokens: Vec<Tokens> =
         texts.iter().map(|text| tokenizer.encode(options.tower, text)).collect::<Result<_, _>>()?;

@@ -11,7 +11,7 @@ use dyad_corpus::metrics::{Sampling, compare};
 use dyad_corpus::run::{self, Run};
 
 use super::model::ModelOptions;
-use crate::config::Tower;
+use crate::config::{PromptOptions, Tower};
 use crate::data::DataError;
 use crate::device::Compute;
 use crate::model::{CrossEncoder, Model, VectorLength};
@@ -22,6 +22,8 @@ use crate::train::{DEPTH, Evaluator, METRICS};
 pub(crate) struct Options {
     #[command(flatten)]
     model: ModelOptions,
+    #[command(flatten)]
+    prompts: PromptOptions,
     /// BEIR folder: corpus, questions, judgements
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
@@ -31,7 +33,7 @@ pub(crate) struct Options {
     /// Write the ranking in TREC's form
     #[arg(long, value_name = "FILE")]
     run: Option<PathBuf>,
-    /// Another model: its values, and paired tests of the difference
+    /// Another model, with the prompts of its files: its values, and paired tests of the difference
     #[arg(long, value_name = "DIR")]
     compare: Option<PathBuf>,
     /// Cross encoder: its order of the best hits next to the model's own, and paired tests of the difference. --run then writes its
@@ -45,12 +47,12 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let cancel = cancel_on_signal()?;
-    let (evaluator, mut found) = search(&options.model.model, options, &cancel)?;
+    let (evaluator, mut found) = search(&options.model.model, &options.prompts, options, &cancel)?;
     let first = evaluator.measure(&found);
     let mut name = "dyad-dense";
     let second = match (&options.compare, &options.reranker) {
         (Some(other), _) => {
-            let (evaluator, found) = search(other, options, &cancel)?;
+            let (evaluator, found) = search(other, &PromptOptions::default(), options, &cancel)?;
             Some((other.display().to_string(), evaluator.measure(&found)))
         }
         (None, Some(directory)) => {
@@ -97,9 +99,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// Judged questions and documents, and the best documents of each question.
-fn search(model: &Path, options: &Options, cancel: &Cancellation) -> anyhow::Result<(Evaluator, Run)> {
+fn search(
+    model: &Path,
+    prompts: &PromptOptions,
+    options: &Options,
+    cancel: &Cancellation,
+) -> anyhow::Result<(Evaluator, Run)> {
     let compute = options.model.compute();
-    let encoder = Model::open(model, &compute)?;
+    let encoder = Model::open_with(model, &compute, prompts)?;
     let evaluator = Evaluator::open(&options.data, &options.split, &encoder.tokenizer())?;
     let (budget, go_on) = (options.model.budget(), |_| !cancel.is_cancelled());
     let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, VectorLength::Unit, budget, go_on);

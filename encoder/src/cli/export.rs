@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::config::PromptOptions;
 use crate::device::{Compute, Dtype};
-use crate::model::{CrossEncoder, Model, export};
+use crate::model::{CrossEncoder, Model, export_with};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -19,10 +20,12 @@ pub(crate) struct Options {
     /// Directory of the new model
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    prompts: PromptOptions,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    export(&options.model, &options.out, options.dtype)?;
+    export_with(&options.model, &options.out, options.dtype, &options.prompts)?;
     let fingerprint = if CrossEncoder::is_at(&options.out)? {
         CrossEncoder::open(&options.out, &Compute::default())?.info().fingerprint.clone()
     } else {

@@ -6,14 +6,20 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use crate::config::{PromptOptions, Tower, settings_table};
 use crate::device::Compute;
 use crate::model::{Contents, CrossEncoder, Model, ModelInfo, ModelKind};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Directory of the model
-    #[arg(value_name = "DIR")]
-    model: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "settings")]
+    model: Option<PathBuf>,
+    /// Print every setting of a model's files that is known, and what is done with it, as a table
+    #[arg(long, conflicts_with = "model")]
+    settings: bool,
+    #[command(flatten)]
+    prompts: PromptOptions,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -23,12 +29,16 @@ pub(crate) struct Options {
 const DTYPES: [(&str, u64); 3] = [("f32", 4), ("bf16", 2), ("f16", 2)];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let Some(directory) = &options.model else {
+        write!(std::io::stdout().lock(), "{}", settings_table())?;
+        return Ok(());
+    };
     let compute = Compute::default();
-    if CrossEncoder::is_at(&options.model)? {
-        let model = CrossEncoder::open(&options.model, &compute)?;
+    if CrossEncoder::is_at(directory)? {
+        let model = CrossEncoder::open_with(directory, &compute, &options.prompts)?;
         return print(options, model.info(), model.contents(), None);
     }
-    let model = Model::open(&options.model, &compute)?;
+    let model = Model::open_with(directory, &compute, &options.prompts)?;
     print(options, model.info(), model.contents(), model.reproduce_golden()?)
 }
 
@@ -55,6 +65,7 @@ fn print(options: &Options, info: &ModelInfo, contents: &Contents, golden: Optio
             "name": info.name, "kind": if scores { "cross-encoder" } else { "dual-encoder" },
             "fingerprint": info.fingerprint, "dim": (!scores).then_some(info.dim), "max_tokens": info.max_tokens,
             "max_question_tokens": info.max_question_tokens, "normalizes": info.normalizes,
+            "prompts": {"question": info.prompts[0], "answer": info.prompts[1]},
             "sharing": contents.sharing.map(|sharing| sharing.to_string()), "modules": modules, "shared_tensors": ties,
             "parameters": contents.parameters, "bytes": bytes, "golden_cosine": golden,
         });
@@ -73,6 +84,9 @@ fn print(options: &Options, info: &ModelInfo, contents: &Contents, golden: Optio
             info.max_question_tokens,
             info.max_tokens
         )?;
+    }
+    for (tower, prompt) in Tower::BOTH.iter().zip(&info.prompts).filter(|(_, prompt)| !prompt.is_empty()) {
+        writeln!(output, "prompt of the {tower} tower: {prompt:?}")?;
     }
     if let Some(sharing) = contents.sharing {
         writeln!(output, "sharing {sharing}")?;

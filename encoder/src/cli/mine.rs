@@ -11,6 +11,7 @@ use dyad_proto::client::{CredentialOptions, Credentials};
 
 use super::examples::{ExampleArguments, report};
 use super::model::ModelOptions;
+use crate::config::PromptOptions;
 use crate::data::{Candidates, Margin, MineOptions, mine_file};
 use crate::model::Model;
 
@@ -18,6 +19,8 @@ use crate::model::Model;
 pub(crate) struct Options {
     #[command(flatten)]
     model: ModelOptions,
+    #[command(flatten)]
+    prompts: PromptOptions,
     #[command(flatten)]
     data: ExampleArguments,
     /// Candidates: a corpus file or a BEIR folder [default: all positives of the examples]
@@ -80,7 +83,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let examples = || Ok(vec![ExampleReader::open(&options.data.data, &read)?]);
     let cancel = cancel_on_signal()?;
     let go_on = || !cancel.is_cancelled();
-    let encoder = Model::open(&options.model.model, &options.model.compute())?;
+    let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
     let settings = (&mining, options.model.budget());
     let credentials = Credentials::open(&options.credentials)?;
     let candidates = match (&options.searcher, &options.corpus) {

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::examples::ExampleArguments;
 use super::model::ModelOptions;
+use crate::config::PromptOptions;
 use crate::model::Model;
 use crate::probe::{ProbeOptions, probe, svg};
 
@@ -15,6 +16,8 @@ use crate::probe::{ProbeOptions, probe, svg};
 pub(crate) struct Options {
     #[command(flatten)]
     model: ModelOptions,
+    #[command(flatten)]
+    prompts: PromptOptions,
     #[command(flatten)]
     data: ExampleArguments,
     /// Plot of the t-SNE
@@ -32,7 +35,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let encoder = Model::open(&options.model.model, &options.model.compute())?;
+    let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
     let asked = ProbeOptions {
         data: options.data.data.clone(),
         read: options.data.read("test"),

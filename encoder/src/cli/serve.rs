@@ -14,12 +14,15 @@ use futures_util::FutureExt;
 use tonic::service::Routes;
 
 use super::model::ModelOptions;
+use crate::config::PromptOptions;
 use crate::serve::{self, EncoderService, Handle, http};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     model: ModelOptions,
+    #[command(flatten)]
+    prompts: PromptOptions,
     /// Address to listen on, HOST:PORT; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7701")]
     listen: String,
@@ -83,6 +86,7 @@ pub(crate) fn run(options: &Options, follower: Follower) -> anyhow::Result<()> {
         let mut settings = serve::Options::new(options.model.compute());
         settings.budget = options.model.budget();
         settings.queue_tokens = options.queue_tokens;
+        settings.prompts = options.prompts.clone();
         let directory = options.model.model.clone();
         let handle = tokio::task::spawn_blocking(move || Handle::start(&directory, settings))
             .await

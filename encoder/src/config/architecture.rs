@@ -1,7 +1,5 @@
 //! `config.json`: which transformer, and the sizes that it is built by.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 use super::TensorSpec;
@@ -21,11 +19,6 @@ pub(crate) enum Architecture {
 }
 
 impl Architecture {
-    /// From the `config.json` of a transformer's folder.
-    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        Self::from_json(&JsonFile::required(path)?)
-    }
-
     /// From the content of a `config.json`.
     pub(crate) fn from_json(file: &JsonFile) -> Result<Self, Error> {
         match file.text("model_type")?.unwrap_or("bert") {
@@ -116,6 +109,11 @@ impl Architecture {
     /// Whether it ends in the head of a cross encoder.
     pub(crate) fn scores(&self) -> bool {
         matches!(self, Self::Bert(config) if config.scores)
+    }
+
+    /// Whether it reads pairs of texts, and tells them apart by the types of their tokens.
+    pub(crate) fn has_types(&self) -> bool {
+        matches!(self, Self::Bert(config) if config.scores && config.type_rows > 1)
     }
 
     /// The same with the head of a cross encoder; nothing where none is known.

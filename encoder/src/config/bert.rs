@@ -48,20 +48,20 @@ impl BertConfig {
             "bert" | "dpr" => (BertFamily::Bert, false),
             "roberta" | "xlm-roberta" | "camembert" => (BertFamily::Bert, true),
             "distilbert" => (BertFamily::DistilBert, false),
-            "mpnet" => (BertFamily::MpNet, true),
+            "mpnet" => (BertFamily::MpNet, false),
             other => {
                 let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert`, `mpnet`, `dpr`, `t5` and `dyad-recurrent`";
                 return Err(file.unsupported("model type", supported, other));
             }
         };
-        let positions = file.text("position_embedding_type")?.unwrap_or("absolute");
-        if positions != "absolute" {
-            return Err(file.unsupported("position embedding", "`absolute`", positions));
-        }
         let distil = family == BertFamily::DistilBert;
         let name = |bert: &'static str, distilbert: &'static str| if distil { distilbert } else { bert };
-        let first_position =
-            if behind_padding { file.count("pad_token_id")?.unwrap_or(1).saturating_add(1) } else { 0 };
+        let first_position = match family {
+            // MPNet's code has this number, whatever the padding's id is.
+            BertFamily::MpNet => 2,
+            _ if behind_padding => file.count("pad_token_id")?.unwrap_or(1).saturating_add(1),
+            _ => 0,
+        };
         let relative = match family {
             BertFamily::MpNet => Some(file.count("relative_attention_num_buckets")?.unwrap_or(32)),
             _ => None,
@@ -76,7 +76,11 @@ impl BertConfig {
             intermediate_size: file.positive(name("intermediate_size", "hidden_dim"))?,
             position_rows: file.positive("max_position_embeddings")?,
             type_rows: if family == BertFamily::Bert { file.count("type_vocab_size")?.unwrap_or(2) } else { 0 },
-            layer_norm_eps: file.number("layer_norm_eps")?.unwrap_or(1e-12),
+            layer_norm_eps: match family {
+                // DistilBERT's code has this number, whatever a file says.
+                BertFamily::DistilBert => 1e-12,
+                _ => file.number("layer_norm_eps")?.unwrap_or(1e-12),
+            },
             activation: HiddenActivation::read(file, name("hidden_act", "activation"), "gelu")?,
             first_position,
             relative_buckets: relative,

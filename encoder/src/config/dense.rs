@@ -66,15 +66,6 @@ impl DenseConfig {
             .ok_or_else(|| {
                 settings.unsupported("activation", "torch.nn's `Identity`, `Tanh`, `ReLU` and `GELU`", class)
             })?;
-        for field in ["module_input_name", "module_output_name"] {
-            let name = settings.text(field)?.unwrap_or("sentence_embedding");
-            if name != "sentence_embedding" {
-                return Err(settings.unsupported("dense input or output", "`sentence_embedding`", name));
-            }
-        }
-        if settings.flag("use_residual")?.unwrap_or(false) {
-            return Err(settings.unsupported("residual", "`use_residual: false`", "true"));
-        }
         Ok(Self {
             in_features: settings.positive("in_features")?,
             out_features: settings.positive("out_features")?,

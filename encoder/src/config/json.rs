@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use dyad_files::is_lfs_pointer;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -32,6 +33,35 @@ impl JsonFile {
                 Err(Error::Field { path, field: "(whole file)", expected, got })
             }
         }
+    }
+
+    /// The fields, in their order.
+    pub(crate) fn into_fields(self) -> Map<String, Value> {
+        self.fields
+    }
+
+    /// The same with these fields in place of its own.
+    pub(crate) fn with(mut self, overrides: Map<String, Value>) -> Self {
+        self.fields.extend(overrides);
+        self
+    }
+
+    /// An object inside; empty where it is absent.
+    pub(crate) fn object(&self, field: &'static str) -> Result<Map<String, Value>, Error> {
+        match self.get(field) {
+            None => Ok(Map::new()),
+            Some(Value::Object(fields)) => Ok(fields.clone()),
+            Some(_) => Err(self.wrong(field, "an object")),
+        }
+    }
+
+    /// Names of all fields.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.keys().map(String::as_str)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads `path`, which has to be there.
@@ -109,6 +139,9 @@ pub(crate) fn read_value(path: &Path) -> Result<Option<Value>, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+    if is_lfs_pointer(&bytes) {
+        return Err(Error::LfsPointer { path: path.to_owned() });
+    }
     serde_json::from_slice(&bytes).map(Some).map_err(|source| Error::Json { path: path.to_owned(), source })
 }
 

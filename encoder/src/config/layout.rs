@@ -6,14 +6,20 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
+use super::inventory::{self, UnknownSettings};
 use super::json::{JsonFile, read_value};
 use super::modules::{Module, Placed};
 use super::modules_json;
+use super::prompts::{PromptOptions, PromptReading, Prompts};
 use super::tower::Tower;
 use super::transformer::TransformerConfig;
 use crate::error::Error;
+
+/// The file of a model's prompts and of what it does beside its modules.
+pub(crate) const SETTINGS: &str = "config_sentence_transformers.json";
+
+/// What the peft library leaves in a directory.
+const ADAPTER: &str = "adapter_config.json";
 
 /// The settings of one model directory.
 #[derive(Debug, Clone)]
@@ -30,22 +36,8 @@ pub(crate) struct Layout {
     pub(crate) truncate_dim: Option<usize>,
     /// `cosine`, `dot`, ... where the model says so.
     pub(crate) similarity: Option<String>,
-}
-
-/// Prompts of the towers, put before each text; empty where the model has none.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Prompts {
-    pub(crate) question: String,
-    pub(crate) answer: String,
-}
-
-impl Prompts {
-    pub(crate) fn of(&self, tower: Tower) -> &str {
-        match tower {
-            Tower::Question => &self.question,
-            Tower::Answer => &self.answer,
-        }
-    }
+    /// Settings in its files that are in no list.
+    pub(crate) unknown: Vec<UnknownSettings>,
 }
 
 impl Layout {
@@ -55,10 +47,14 @@ impl Layout {
             return Err(Error::NoDirectory { path: root.to_owned() });
         }
         let path = root.join("modules.json");
-        let (modules, routes) = match read_value(&path)? {
-            Some(value) => modules_json::read(root, &path, &value)?,
+        let modules_json = read_value(&path)?;
+        let has_modules_json = modules_json.is_some();
+        let (modules, routes) = match &modules_json {
+            Some(value) => modules_json::read(root, &path, value)?,
             None => modules_json::plain(root)?,
         };
+        refuse_adapters(root, &modules)?;
+        let unknown = inventory::check(root, &modules, modules_json.as_ref())?;
         let mut layout = Self {
             root: root.to_owned(),
             modules,
@@ -66,9 +62,10 @@ impl Layout {
             prompts: Prompts::default(),
             truncate_dim: None,
             similarity: None,
+            unknown,
         };
-        if let Some(settings) = JsonFile::open_if_present(&root.join("config_sentence_transformers.json"))? {
-            layout.prompts = read_prompts(&settings)?;
+        if has_modules_json && let Some(settings) = JsonFile::open_if_present(&root.join(SETTINGS))? {
+            layout.prompts = Prompts::read(&settings, PromptReading::Dyad)?;
             layout.truncate_dim = settings.count("truncate_dim")?;
             layout.similarity = settings.text("similarity_fn_name")?.map(ToOwned::to_owned);
             if layout.truncate_dim == Some(0) {
@@ -76,6 +73,55 @@ impl Layout {
             }
         }
         Ok(layout)
+    }
+
+    /// The prompts that `options` ask for.
+    pub(crate) fn prompts_by(&self, options: &PromptOptions) -> Result<Prompts, Error> {
+        let settings = match options.reading {
+            PromptReading::Dyad => None,
+            // Without `modules.json` the file has no effect there either.
+            PromptReading::SentenceTransformers if !self.root.join("modules.json").is_file() => None,
+            PromptReading::SentenceTransformers => JsonFile::open_if_present(&self.root.join(SETTINGS))?,
+        };
+        let own = match settings {
+            Some(settings) => Prompts::read(&settings, options.reading)?,
+            None => self.prompts.clone(),
+        };
+        Ok(own.replaced(options))
+    }
+
+    /// What a user should hear of its files when it is opened: settings that are not known, files that have no effect, and lengths that
+    /// nothing says.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for UnknownSettings { file, names } in &self.unknown {
+            remarks.push(format!(
+                "`{file}` has settings that are not known here and have no effect: `{}`. If one of them changes vectors, those of this model differ from Python's: compare a few (`dyad-encoder encode`)",
+                names.join("`, `")
+            ));
+        }
+        if !self.root.join("modules.json").is_file() && !self.scores() {
+            for name in [SETTINGS, "sentence_bert_config.json"] {
+                if self.root.join(name).is_file() {
+                    remarks.push(format!(
+                        "`{name}` has no effect without `modules.json`, as in sentence-transformers: the model has mean pooling and no prompts. If the directory was fetched in part, fetch it whole"
+                    ));
+                }
+            }
+        }
+        let transformers = self.modules.iter().filter_map(|placed| match &placed.module {
+            Module::Transformer(config) => Some((placed, config)),
+            _ => None,
+        });
+        for (placed, config) in transformers.filter(|(_, config)| config.is_unlimited()) {
+            let file = Path::new(&placed.id).join("sentence_bert_config.json");
+            remarks.push(format!(
+                "no file says how long an input of this model may be: texts are cut at {} tokens, where Python cuts none. Set `max_seq_length` in `{}`",
+                config.max_tokens(),
+                file.display()
+            ));
+        }
+        remarks
     }
 
     /// Whether the model scores pairs of texts: a cross encoder, whose both towers are one.
@@ -181,28 +227,14 @@ pub(crate) struct Route {
     pub(crate) dim: usize,
 }
 
-/// The question tower uses prompt `query`; the answer tower `document`, else `passage`, else `corpus`; both fall back to
-/// the default prompt.
-fn read_prompts(settings: &JsonFile) -> Result<Prompts, Error> {
-    let empty = serde_json::Map::new();
-    let prompts = match settings.get("prompts") {
-        None => &empty,
-        Some(Value::Object(prompts)) => prompts,
-        Some(_) => return Err(settings.wrong("prompts", "an object of strings")),
-    };
-    if prompts.values().any(|prompt| !prompt.is_string() && !prompt.is_null()) {
-        return Err(settings.wrong("prompts", "an object of strings"));
-    }
-    let named = |name: &str| prompts.get(name).and_then(Value::as_str);
-    let fallback = match settings.text("default_prompt_name")? {
-        None => "",
-        Some(name) => {
-            named(name).ok_or_else(|| settings.wrong("default_prompt_name", "the name of one of the `prompts`"))?
+/// Refuses an adapter: without it the vectors would be those of the model that it was trained over.
+fn refuse_adapters(root: &Path, modules: &[Placed]) -> Result<(), Error> {
+    let transformers = modules.iter().filter(|placed| matches!(placed.module, Module::Transformer(_)));
+    for folder in transformers.map(|placed| placed.folder.as_path()).chain([root]) {
+        let path = folder.join(ADAPTER);
+        if path.is_file() {
+            return Err(Error::Adapter { path });
         }
-    };
-    let answer = ["document", "passage", "corpus"].into_iter().find_map(named);
-    Ok(Prompts {
-        question: named("query").unwrap_or(fallback).to_owned(),
-        answer: answer.unwrap_or(fallback).to_owned(),
-    })
+    }
+    Ok(())
 }

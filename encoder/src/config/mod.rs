@@ -8,6 +8,8 @@
 //! | `modules.rs`, `transformer.rs`, `dense.rs` | settings of each kind of module |
 //! | `architecture.rs` | which transformer: its sizes, and the names and shapes of its tensors |
 //! | `bert.rs`, `t5.rs`, `recurrent.rs`, `activation.rs` | the same of each architecture |
+//! | `inventory/` | every setting of every file, and what is done with it |
+//! | `prompts.rs` | what stands before the texts of each tower |
 //! | `json.rs` | JSON files with errors that name file and field |
 //! | `digest.rs` | SHA-256 in hexadecimal |
 
@@ -17,10 +19,12 @@ mod bert;
 mod cross_encoder;
 mod dense;
 mod digest;
+mod inventory;
 mod json;
 mod layout;
 mod modules;
 mod modules_json;
+mod prompts;
 mod recurrent;
 mod sharing;
 mod t5;
@@ -37,15 +41,18 @@ pub(crate) use dense::{Activation, DenseConfig};
 #[cfg(feature = "train")]
 pub(crate) use digest::hexadecimal;
 pub(crate) use digest::{sha256, sorted};
+pub(crate) use inventory::markdown as settings_table;
 pub(crate) use json::{JsonFile, read_value};
-pub(crate) use layout::{Layout, Prompts, Route, Step};
+pub(crate) use layout::{Layout, Route, SETTINGS, Step};
 pub(crate) use modules::{Module, MultiHopConfig, Placed, PoolingConfig, PoolingMode};
+pub(crate) use prompts::Prompts;
+pub use prompts::{PromptOptions, PromptReading};
 pub use recurrent::Cell;
 pub(crate) use recurrent::RecurrentConfig;
 pub use sharing::{Part, Sharing, Tie};
 pub(crate) use t5::T5Config;
 pub use tower::Tower;
-pub(crate) use transformer::TransformerConfig;
+pub(crate) use transformer::{TokenizerSource, TransformerConfig, registered_class};
 
 /// Name and shape of a tensor.
 pub(crate) type TensorSpec = (String, Vec<usize>);

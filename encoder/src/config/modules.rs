@@ -12,6 +12,9 @@ use super::json::JsonFile;
 use super::transformer::TransformerConfig;
 use crate::error::Error;
 
+/// Packages whose classes are known by their last name.
+const PACKAGES: [&str; 2] = ["sentence_transformers.", "dyad."];
+
 /// The settings in a module's folder.
 fn module_settings(folder: &Path) -> Result<JsonFile, Error> {
     JsonFile::required(&folder.join("config.json"))
@@ -20,7 +23,7 @@ fn module_settings(folder: &Path) -> Result<JsonFile, Error> {
 /// A module and its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Module {
-    Transformer(TransformerConfig),
+    Transformer(Box<TransformerConfig>),
     Pooling(PoolingConfig),
     MultiHop(MultiHopConfig),
     Dense(DenseConfig),
@@ -62,9 +65,13 @@ impl Module {
         matches!(self, Self::Transformer(_)) && Architecture::is_unused(name)
     }
 
+    /// Nothing where the class is none of sentence-transformers' or ours: code in a model's own package may do anything.
     pub(super) fn read(class: &str, folder: &Path) -> Result<Option<Self>, Error> {
+        if !PACKAGES.iter().any(|package| class.starts_with(package)) {
+            return Ok(None);
+        }
         Ok(Some(match class.rsplit('.').next().unwrap_or(class) {
-            "Transformer" => Self::Transformer(TransformerConfig::read(folder)?),
+            "Transformer" => Self::Transformer(Box::new(TransformerConfig::read(folder, true)?)),
             "Pooling" => Self::Pooling(PoolingConfig::read(folder)?),
             "MultiHopAttention" => Self::MultiHop(MultiHopConfig::read(folder)?),
             "Dense" => Self::Dense(DenseConfig::read(folder)?),

@@ -1,7 +1,7 @@
 //! Which modules a directory has, and in which order each tower runs them: `modules.json` and `router_config.json`, or the
 //! folders of a plain Hugging Face model or of a pair of them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -16,23 +16,22 @@ const PAIRS: [[&str; 2]; 3] =
     [["question_encoder", "ctx_encoder"], ["query_model", "passage_model"], ["question", "answer"]];
 
 /// A cross encoder: its transformer, the first token's vector of which its head reads.
-fn cross_encoder(folder: &Path) -> Result<Modules, Error> {
-    let TransformerConfig { architecture, max_seq_length, lower_case } = TransformerConfig::read(folder)?;
+fn cross_encoder(folder: &Path, with_settings: bool) -> Result<Modules, Error> {
+    let config = TransformerConfig::read(folder, with_settings)?;
     let path = folder.join("config.json");
-    let got = architecture.fact()["model_type"].as_str().unwrap_or("t5").to_owned();
+    let got = config.architecture.fact()["model_type"].as_str().unwrap_or("t5").to_owned();
     let supported = "`bert`, `roberta`, `xlm-roberta`, `camembert`, `distilbert` and `mpnet`";
     let refused = Error::Unsupported { path, what: "model type of a cross encoder", supported, got };
-    let config =
-        TransformerConfig { architecture: architecture.with_score().ok_or(refused)?, max_seq_length, lower_case };
+    let config = TransformerConfig { architecture: config.architecture.with_score().ok_or(refused)?, ..config };
     let placed = |module| Placed { id: String::new(), folder: folder.to_owned(), module };
-    let modules = vec![placed(Module::Transformer(config)), placed(Module::Pooling(PoolingConfig::cls()))];
+    let modules = vec![placed(Module::Transformer(Box::new(config))), placed(Module::Pooling(PoolingConfig::cls()))];
     Ok((modules, [vec![0, 1], vec![0, 1]]))
 }
 
 /// A Hugging Face directory, or a pair of them.
 pub(super) fn plain(root: &Path) -> Result<Modules, Error> {
     if cross_encoder::scores(root)? {
-        return cross_encoder(root);
+        return cross_encoder(root, false);
     }
     let has_config = |folder: &Path| folder.join("config.json").is_file();
     let pair = PAIRS.iter().find(|pair| pair.iter().all(|name| has_config(&root.join(name))));
@@ -48,9 +47,9 @@ pub(super) fn plain(root: &Path) -> Result<Modules, Error> {
             .is_some_and(|config| matches!(config.text("model_type"), Ok(Some("dpr"))));
         let pooling = if dpr { PoolingConfig::cls() } else { PoolingConfig::mean() };
         routes.push(vec![modules.len(), modules.len() + 1]);
-        let config = TransformerConfig::read(&folder)?;
+        let config = TransformerConfig::read(&folder, false)?;
         let placed = |module| Placed { id: (*id).to_owned(), folder: folder.clone(), module };
-        modules.extend([placed(Module::Transformer(config)), placed(Module::Pooling(pooling))]);
+        modules.extend([placed(Module::Transformer(Box::new(config))), placed(Module::Pooling(pooling))]);
     }
     let question = routes.first().cloned().unwrap_or_default();
     let answer = routes.pop().unwrap_or_default();
@@ -65,13 +64,24 @@ pub(super) fn read(root: &Path, path: &Path, value: &Value) -> Result<Modules, E
         && only.get("path").and_then(Value::as_str) == Some("")
         && cross_encoder::scores(root)?
     {
-        return cross_encoder(root);
+        return cross_encoder(root, true);
     }
     Reader { root, path, modules: Vec::new() }.read(value)
 }
 
 /// All modules, and those of each tower.
 type Modules = (Vec<Placed>, [Vec<usize>; 2]);
+
+/// The settings of a `Router` in this folder.
+pub(super) fn router_file(folder: &Path) -> PathBuf {
+    let path = folder.join("router_config.json");
+    if path.is_file() { path } else { folder.join("config.json") }
+}
+
+/// Whether a class is that of two routes.
+pub(super) fn is_router(class: &str) -> bool {
+    matches!(class.rsplit('.').next(), Some("Router" | "Asym"))
+}
 
 struct Reader<'a> {
     root: &'a Path,
@@ -93,7 +103,7 @@ impl Reader<'_> {
             if relative(id).is_none() {
                 return Err(self.wrong("path", "a folder inside the model directory", entry));
             }
-            if position == 0 && matches!(class.rsplit('.').next(), Some("Router" | "Asym")) {
+            if position == 0 && is_router(class) {
                 routes = self.router(id)?;
                 continue;
             }
@@ -114,9 +124,7 @@ impl Reader<'_> {
     /// The routes of a `Router` in folder `id`: modules of its sub-folders, one that is named twice is one.
     fn router(&mut self, id: &str) -> Result<[Vec<usize>; 2], Error> {
         let folder = self.root.join(id);
-        let path = [folder.join("router_config.json"), folder.join("config.json")];
-        let path = path.iter().find(|path| path.is_file()).unwrap_or(&path[0]);
-        let settings = JsonFile::required(path)?;
+        let settings = JsonFile::required(&router_file(&folder))?;
         let mut routes = [Vec::new(), Vec::new()];
         for (route, names) in
             routes.iter_mut().zip([&["query", "question"][..], &["document", "answer", "passage"][..]])

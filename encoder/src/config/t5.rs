@@ -33,6 +33,18 @@ impl T5Config {
             "gated-gelu" => (HiddenActivation::GeluTanh, true),
             other => return Err(file.unsupported("feed-forward block", "`relu` and `gated-gelu`", other)),
         };
+        // transformers takes these before `feed_forward_proj`, from which it writes them.
+        let implied = if gated { json!("gelu_new") } else { json!("relu") };
+        for (name, implied) in [("dense_act_fn", implied), ("is_gated_act", json!(gated))] {
+            if let Some(got) = file.get(name).filter(|got| **got != implied) {
+                return Err(Error::SettingNotSupported {
+                    path: file.path().to_owned(),
+                    name: name.to_owned(),
+                    supported: format!("`{implied}`, as `feed_forward_proj` has it"),
+                    got: got.to_string().chars().take(80).collect(),
+                });
+            }
+        }
         let config = Self {
             vocab_size: file.positive("vocab_size")?,
             d_model: file.positive("d_model")?,

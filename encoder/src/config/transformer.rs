@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::{Map, Value, json};
+
 use super::architecture::Architecture;
 use super::json::JsonFile;
 use crate::error::Error;
@@ -29,34 +31,106 @@ pub(crate) struct TransformerConfig {
     pub(crate) max_seq_length: Option<usize>,
     /// Lowercase texts before the tokenizer sees them.
     pub(crate) lower_case: bool,
+    /// What else decides its tokenizer.
+    pub(crate) tokenizer: TokenizerSource,
+}
+
+/// What a tokenizer depends on beside its own files.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct TokenizerSource {
+    /// `model_type` of `config.json`, whose tokenizer class is taken where no file names one.
+    pub(crate) model_type: String,
+    /// `tokenizer_class` of `config.json`.
+    pub(crate) class: Option<String>,
+    /// `processor_kwargs` of `sentence_bert_config.json`, which go before the fields of `tokenizer_config.json`.
+    pub(crate) processor_kwargs: Map<String, Value>,
+    /// `config_kwargs` of the same file, which go before the fields of `config.json`, but not for the tokenizer.
+    pub(crate) config_kwargs: Map<String, Value>,
+}
+
+impl TokenizerSource {
+    /// A `config.json` with what overrides it, that names the class, so that it stays what it is whatever becomes of the model type.
+    pub(crate) fn named(&self, mut config: Value) -> Value {
+        if let Some(fields) = config.as_object_mut() {
+            fields.extend(self.config_kwargs.clone());
+        }
+        let class = self.class.as_deref().or(registered_class(&self.model_type));
+        if let (Some(fields), Some(class)) = (config.as_object_mut(), class) {
+            fields.insert("tokenizer_class".to_owned(), json!(class));
+        }
+        config
+    }
+}
+
+/// The tokenizer class of a model type, which transformers takes where no file names one (`TOKENIZER_MAPPING_NAMES`).
+pub(crate) fn registered_class(model_type: &str) -> Option<&'static str> {
+    Some(match model_type {
+        "bert" | "distilbert" => "BertTokenizer",
+        "dpr" => "DPRQuestionEncoderTokenizer",
+        "mpnet" => "MPNetTokenizer",
+        "roberta" => "RobertaTokenizer",
+        "xlm-roberta" => "XLMRobertaTokenizer",
+        "camembert" => "CamembertTokenizer",
+        "t5" => "T5Tokenizer",
+        _ => return None,
+    })
 }
 
 impl TransformerConfig {
-    /// From a transformer's folder.
-    pub(super) fn read(folder: &Path) -> Result<Self, Error> {
-        let architecture = Architecture::read(&folder.join("config.json"))?;
-        let mut config = Self { architecture, max_seq_length: None, lower_case: false };
-        for name in SETTINGS {
-            if let Some(settings) = JsonFile::open_if_present(&folder.join(name))? {
-                config.max_seq_length = settings.count("max_seq_length")?;
-                config.lower_case = settings.flag("do_lower_case")?.unwrap_or(false);
-                break;
+    /// From a transformer's folder. `with_settings`: also by `sentence_bert_config.json` and its kin, which sentence-transformers reads
+    /// where there is a `modules.json`.
+    pub(super) fn read(folder: &Path, with_settings: bool) -> Result<Self, Error> {
+        let settings = if with_settings { settings_file(folder)? } else { None };
+        let empty = || JsonFile::new(folder.join(SETTINGS[0]), json!({}));
+        let settings = settings.map_or_else(empty, Ok)?;
+        let either = |new: &'static str, old: &'static str| -> Result<Map<String, Value>, Error> {
+            let older = settings.object(old)?;
+            if older.is_empty() { settings.object(new) } else { Ok(older) }
+        };
+        let processor_kwargs = either("processor_kwargs", "tokenizer_args")?;
+        let config_kwargs = either("config_kwargs", "config_args")?;
+        let config = JsonFile::required(&folder.join("config.json"))?;
+        let class = config.text("tokenizer_class")?.map(ToOwned::to_owned);
+        let config = config.with(config_kwargs.clone());
+        let tokenizer_config = folder.join("tokenizer_config.json");
+        let longest = |file: JsonFile| -> Result<Option<usize>, Error> {
+            match file.count("model_max_length")? {
+                Some(tokens) => Ok(Some(tokens)),
+                None => file.count("max_len"),
             }
+        };
+        let mut max_seq_length = longest(JsonFile::new(folder.join(SETTINGS[0]), json!(processor_kwargs))?)?;
+        if max_seq_length.is_none() {
+            max_seq_length = settings.count("max_seq_length")?;
         }
-        if config.max_seq_length.is_none()
-            && let Some(settings) = JsonFile::open_if_present(&folder.join("tokenizer_config.json"))?
-        {
-            config.max_seq_length = settings.count("model_max_length")?;
+        if let (None, Some(file)) = (max_seq_length, JsonFile::open_if_present(&tokenizer_config)?) {
+            max_seq_length = longest(file)?;
         }
+        let config = Self {
+            tokenizer: TokenizerSource {
+                model_type: config.text("model_type")?.unwrap_or("bert").to_owned(),
+                class,
+                processor_kwargs,
+                config_kwargs,
+            },
+            architecture: Architecture::from_json(&config)?,
+            max_seq_length,
+            lower_case: settings.flag("do_lower_case")?.unwrap_or(false),
+        };
         if config.max_tokens() > LONGEST_INPUT {
             return Err(Error::Field {
-                path: folder.join("sentence_bert_config.json"),
+                path: folder.join(SETTINGS[0]),
                 field: "max_seq_length",
                 expected: format!("at most {LONGEST_INPUT} tokens: attention takes the square of them"),
                 got: config.max_tokens().to_string(),
             });
         }
         Ok(config)
+    }
+
+    /// Whether nothing says how long an input may be.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.max_seq_length.unwrap_or(usize::MAX).min(self.architecture.max_positions()) > LONGEST_INPUT
     }
 
     /// Longest input in tokens: as configured, and no longer than there are positions for.
@@ -66,4 +140,16 @@ impl TransformerConfig {
             tokens => tokens,
         }
     }
+}
+
+/// The first of the files in which sentence-transformers keeps the settings, as long as it is not empty.
+pub(super) fn settings_file(folder: &Path) -> Result<Option<JsonFile>, Error> {
+    for name in SETTINGS {
+        if let Some(settings) = JsonFile::open_if_present(&folder.join(name))?
+            && settings.names().next().is_some()
+        {
+            return Ok(Some(settings));
+        }
+    }
+    Ok(None)
 }

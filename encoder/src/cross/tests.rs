@@ -76,7 +76,7 @@ fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor, padding: Padding
     assert_ne!(order, [0, 1, 2]);
     let first = |text: usize| lengths[..text].iter().sum::<usize>();
     let order: Vec<i64> = order.iter().map(|&text| text as i64).collect();
-    let packed = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD).unwrap();
+    let packed = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD, None).unwrap();
     assert_eq!(packed.is_padded(), padding != Padding::No);
     let mut rows = vec![0_i64; packed.ids.size()[0] as usize];
     for ((start, length), &text) in packed.rows().zip(&order) {

@@ -9,7 +9,7 @@ use super::contents::Contents;
 use super::load::Mode;
 use super::open::{Model, ModelInfo};
 use crate::checkpoint::Checkpoint;
-use crate::config::{Layout, ScoreActivation, Tower};
+use crate::config::{Layout, PromptOptions, ScoreActivation, Tower};
 use crate::device::Compute;
 use crate::error::Error;
 use crate::nn::VectorLength;
@@ -34,6 +34,11 @@ impl CrossEncoder {
     ///
     /// Sets the number of operator threads of the calling thread, which should be the one that scores.
     pub fn open(directory: &Path, compute: &Compute) -> Result<Self, Error> {
+        Self::open_with(directory, compute, &PromptOptions::default())
+    }
+
+    /// As [`Self::open`]; refuses prompts, which a cross encoder has none of.
+    pub fn open_with(directory: &Path, compute: &Compute, prompts: &PromptOptions) -> Result<Self, Error> {
         let checkpoint = Checkpoint::read(directory)?;
         let layout = &checkpoint.layout;
         if !layout.scores() {
@@ -44,9 +49,8 @@ impl CrossEncoder {
                 got: "an encoder of single texts".into(),
             });
         }
-        if let Some(prompt) =
-            Tower::BOTH.iter().map(|tower| layout.prompts.of(*tower)).find(|prompt| !prompt.is_empty())
-        {
+        let prompts = layout.prompts_by(prompts)?;
+        if let Some(prompt) = Tower::BOTH.iter().map(|tower| prompts.of(*tower)).find(|prompt| !prompt.is_empty()) {
             return Err(Error::Unsupported {
                 path: layout.root.join("config_sentence_transformers.json"),
                 what: "prompt of a cross encoder",
@@ -57,6 +61,9 @@ impl CrossEncoder {
         let activation = ScoreActivation::read(&layout.root)?;
         let model = Model::open_scoring(&checkpoint, compute, Mode::Inference)?;
         model.reproduce_golden_logits()?;
+        for remark in checkpoint.layout.remarks() {
+            tracing::warn!(model = %directory.display(), "{remark}");
+        }
         Ok(Self { model, activation })
     }
 

@@ -17,7 +17,7 @@ use super::tensors::to_checkpoint;
 #[cfg(feature = "train")]
 use crate::checkpoint::MANIFEST;
 use crate::checkpoint::{Checkpoint, Golden, Manifest, TensorData};
-use crate::config::{Layout, Module, Tower};
+use crate::config::{Layout, Module, PromptOptions, Tower};
 use crate::device::{Dtype, OperatorThreads};
 use crate::error::Error;
 use crate::nn::Parameter;
@@ -105,6 +105,11 @@ pub fn own_projection(from: &Path) -> Result<Option<usize>, Error> {
 /// the old within rounding. What begins with a dot (`.git`, `.cache`) is no part of a model and is left out. T5 is refused
 /// in f16, whose range its activations exceed.
 pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
+    export_with(from, to, dtype, &PromptOptions::default())
+}
+
+/// As [`export`], with these prompts written into the new model: another one, by its fingerprint.
+pub fn export_with(from: &Path, to: &Path, dtype: Dtype, prompts: &PromptOptions) -> Result<(), Error> {
     absent(to)?;
     let stored = match dtype {
         Dtype::F32 => Stored::F32,
@@ -119,7 +124,7 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
             });
         }
     };
-    let source = Checkpoint::read(from)?;
+    let mut source = Checkpoint::read(from)?;
     for placed in &source.layout.modules {
         if let Module::Transformer(config) = &placed.module
             && config.architecture.refuses_f16()
@@ -135,7 +140,7 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
     }
     let expected = {
         let _kept = OperatorThreads::kept();
-        let model = if source.layout.scores() {
+        let mut model = if source.layout.scores() {
             let model = Model::open_scoring(&source, &one_thread(), Mode::Inference)?;
             model.reproduce_golden_logits()?;
             model
@@ -144,6 +149,10 @@ pub fn export(from: &Path, to: &Path, dtype: Dtype) -> Result<(), Error> {
             model.reproduce_golden()?;
             model
         };
+        if !prompts.is_default() {
+            source = source.with_prompts(prompts)?;
+            model = Model::of(&source, &one_thread(), Mode::Inference)?;
+        }
         model.golden_vectors()?
     };
     let check = |golden: &[Golden]| {

@@ -8,7 +8,7 @@
 //! | `embed.rs`, `batches.rs` | the forward pass; any number of texts in batches |
 //! | `golden.rs` | whether a model reproduces its golden vectors; validation before use |
 //! | `contents.rs` | what a model is made of |
-//! | `make.rs` | commands that write a model: create, export, and what training gives |
+//! | `make.rs` | commands that write a model: create, export, export_with, and what training gives |
 
 mod batches;
 mod contents;
@@ -29,7 +29,9 @@ pub(crate) use golden::least_cosine;
 pub use load::Mode;
 #[cfg(feature = "train")]
 pub(crate) use make::{check_whole, is_sealed};
-pub use make::{create, create_cross_encoder, create_from_scratch, create_over, create_with, export, own_projection};
+pub use make::{
+    create, create_cross_encoder, create_from_scratch, create_over, create_with, export, export_with, own_projection,
+};
 pub use open::{Model, ModelInfo, ModelKind};
 #[cfg(feature = "train")]
 pub(crate) use tensors::{to_checkpoint, to_torch};

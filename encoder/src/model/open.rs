@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::contents::Contents;
 use super::load::{Loader, Mode};
 use crate::checkpoint::{Checkpoint, Golden, MANIFEST, fingerprint};
-use crate::config::{Architecture, Layout, Module, Placed, Sharing, Tower};
+use crate::config::{Architecture, Layout, Module, Placed, PromptOptions, Prompts, Sharing, Tower};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{Exec, Network, Parameter, Pool};
@@ -40,6 +40,8 @@ pub struct ModelInfo {
     pub device: Device,
     /// Number type of the computation.
     pub dtype: Dtype,
+    /// What stands before the texts of the question tower and of the answer tower; empty where nothing does.
+    pub prompts: [String; 2],
     /// Whether the model itself ends in a `Normalize` module. Vectors are always of unit length; where this is false, the
     /// length was removed here, as a cosine index needs it.
     pub normalizes: bool,
@@ -66,9 +68,36 @@ impl Model {
     ///
     /// Sets the number of operator threads of the calling thread, which should be the one that embeds.
     pub fn open(directory: &Path, compute: &Compute) -> Result<Self, Error> {
-        let model = Self::open_checked(&Checkpoint::read(directory)?, compute, Mode::Inference)?;
+        Self::open_with(directory, compute, &PromptOptions::default())
+    }
+
+    /// As [`Self::open`], with other prompts than its files have: another model, by its fingerprint.
+    pub fn open_with(directory: &Path, compute: &Compute, prompts: &PromptOptions) -> Result<Self, Error> {
+        let checkpoint = Checkpoint::read(directory)?;
+        let mut model = Self::open_checked(&checkpoint, compute, Mode::Inference)?;
         model.reproduce_golden()?;
+        if !prompts.is_default() {
+            model.set_prompts(&checkpoint, checkpoint.layout.prompts_by(prompts)?)?;
+        }
+        for remark in checkpoint.layout.remarks() {
+            tracing::warn!(model = %directory.display(), "{remark}");
+        }
         Ok(model)
+    }
+
+    /// Golden vectors are those of the files' prompts, and are not kept.
+    fn set_prompts(&mut self, checkpoint: &Checkpoint, prompts: Prompts) -> Result<(), Error> {
+        if checkpoint.layout.prompts == prompts {
+            return Ok(());
+        }
+        let splitters = self.tokenizer.splitters();
+        let layout = Layout { prompts, ..checkpoint.layout.clone() };
+        let records = checkpoint.records()?;
+        self.info.fingerprint = fingerprint(&layout, splitters.each_ref().map(|splitter| splitter.digest()), &records);
+        self.tokenizer = Arc::new(Tokenizer::new(splitters, &layout.prompts)?);
+        self.info.prompts = [layout.prompts.question, layout.prompts.answer];
+        self.golden.clear();
+        Ok(())
     }
 
     /// Opens the same directories to be trained; without `dyad.json` nothing is frozen.
@@ -137,6 +166,7 @@ impl Model {
             max_question_tokens: question.max_tokens(),
             device: compute.device,
             dtype: compute.dtype,
+            prompts: [layout.prompts.question.clone(), layout.prompts.answer.clone()],
             normalizes: layout.normalizes(),
         };
         if let Some(similarity) = layout.similarity.as_deref()
@@ -231,8 +261,10 @@ pub(super) fn splitters(layout: &Layout) -> Result<[Arc<Splitter>; 2], Error> {
             max_tokens: config.max_tokens(),
             lower_case: config.lower_case,
             vocab_size: config.architecture.vocab_size(),
+            has_types: config.architecture.has_types(),
+            source: config.tokenizer.clone(),
         };
-        Ok((at, Arc::new(Splitter::open(&placed.folder, settings)?)))
+        Ok((at, Arc::new(Splitter::open(&placed.folder, &settings)?)))
     };
     let (first, question) = open(Tower::Question)?;
     let (second, _, _) = layout.transformer(Tower::Answer)?;

@@ -75,6 +75,11 @@ impl Bert {
         Ok(Self { embedding, relative, layers: layers.collect::<Result<_, _>>()? })
     }
 
+    /// The token that takes no position where it stands in a text.
+    pub(crate) fn uncounted(&self) -> Option<i64> {
+        self.embedding.uncounted()
+    }
+
     /// `[t]` ids to `[t, h]`.
     pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
         let biases = self.relative.as_ref().map(|relative| relative.of(packed)).transpose()?;

@@ -38,6 +38,12 @@ impl Embedding {
         })
     }
 
+    /// RoBERTa's positions begin after the id of its padding, which keeps the row of that id wherever it stands
+    /// (`create_position_ids_from_input_ids` of transformers).
+    pub(crate) fn uncounted(&self) -> Option<i64> {
+        self.first_position.checked_sub(1).filter(|padding| *padding >= 0)
+    }
+
     /// `[t]` ids, places and types to `[t, h]`.
     pub(crate) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
         debug_assert_eq!(packed.ids.kind(), Kind::Int64);

@@ -38,6 +38,14 @@ impl Transformer {
         })
     }
 
+    /// The token that takes no position.
+    fn uncounted(&self) -> Option<i64> {
+        match self {
+            Self::Bert(bert) => bert.uncounted(),
+            Self::T5(_) | Self::Recurrent(_) => None,
+        }
+    }
+
     pub(super) fn forward(&self, packed: &Packed) -> Result<Tensor, TchError> {
         match self {
             Self::Bert(bert) => bert.forward(packed),
@@ -122,8 +130,12 @@ impl Network {
 
     fn forward_by(&self, exec: Exec, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Output, TchError> {
         let route = &self.routes[tower.index()];
-        let packed = Packed::new(batch, self.device, self.padding, exec)?;
         let mut steps: Vec<Layer<'_>> = route.steps.iter().filter_map(|step| self.layer(*step)).collect();
+        let uncounted = match steps.first() {
+            Some(Layer::Module(Loaded::Transformer { transformer, .. })) => transformer.uncounted(),
+            _ => None,
+        };
+        let packed = Packed::new(batch, self.device, self.padding, exec, uncounted)?;
         while length == VectorLength::Raw && matches!(steps.last(), Some(Layer::Module(Loaded::Normalize))) {
             steps.pop();
         }

@@ -64,7 +64,7 @@ impl Mask {
 pub(crate) struct Packed {
     /// `[t]`, whole numbers.
     pub(crate) ids: Tensor,
-    /// `[t]`: the place of each token in its row, from 0.
+    /// `[t]`: the position of each token in its row, from 0; -1 for one that has none.
     pub(crate) positions: Tensor,
     /// `[t]`: 1 for the tokens of the second text of a pair; `None` where all are 0.
     pub(crate) types: Option<Tensor>,
@@ -82,7 +82,14 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    pub(crate) fn new(batch: &Batch, device: Device, padding: Padding, exec: Exec) -> Result<Self, TchError> {
+    /// `uncounted` is a token that has no position where it stands in a text, nor moves those after it on: RoBERTa's padding.
+    pub(crate) fn new(
+        batch: &Batch,
+        device: Device,
+        padding: Padding,
+        exec: Exec,
+        uncounted: Option<i64>,
+    ) -> Result<Self, TchError> {
         let lengths = batch.lengths();
         if lengths.last().is_some_and(|&shortest| shortest < 1) {
             return Err(TchError::Shape("expected one token or more in each text, got: a text without".to_owned()));
@@ -92,7 +99,7 @@ impl Packed {
         let tokens = padding.up(used as usize);
         let filler = tokens as i64 - used;
         let spread = |values: &[i64]| on(device, &spread(values, lengths, &runs, tokens));
-        let positions: Vec<i64> = lengths.iter().flat_map(|length| 0..*length).collect();
+        let positions = positions(batch.ids(), lengths, uncounted);
         Ok(Self {
             ids: spread(batch.ids())?,
             types: batch.types().map(|types| spread(&types)).transpose()?,
@@ -140,6 +147,27 @@ impl Packed {
     pub(crate) fn longest(&self) -> i64 {
         self.runs.iter().map(|run| run.tokens).max().unwrap_or(0)
     }
+}
+
+/// The position of each token in its row.
+fn positions(ids: &[i64], lengths: &[i64], uncounted: Option<i64>) -> Vec<i64> {
+    let Some(uncounted) = uncounted.filter(|uncounted| ids.contains(uncounted)) else {
+        return lengths.iter().flat_map(|length| 0..*length).collect();
+    };
+    let mut positions = Vec::with_capacity(ids.len());
+    let mut ids = ids.iter();
+    for length in lengths {
+        let mut next = 0;
+        for id in ids.by_ref().take(*length as usize) {
+            if *id == uncounted {
+                positions.push(-1);
+            } else {
+                positions.push(next);
+                next += 1;
+            }
+        }
+    }
+    positions
 }
 
 /// Numbers on a device.
@@ -201,9 +229,16 @@ mod tests {
         let texts = [vec![1, 2], Vec::new()].map(|ids| Tokens { ids, ..Tokens::default() });
         let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), 0);
         for padding in [Padding::No, Padding::Rows(RunCosts::of(384, None))] {
-            let message = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD).unwrap_err().to_string();
+            let message = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD, None).unwrap_err().to_string();
             assert!(message.contains("got: a text without"), "{message}");
         }
+    }
+
+    #[test]
+    fn a_token_that_is_not_counted_has_no_position() {
+        assert_eq!(positions(&[5, 1, 6, 1, 7], &[4, 1], Some(1)), [0, -1, 1, -1, 0]);
+        assert_eq!(positions(&[5, 1, 6, 1, 7], &[4, 1], None), [0, 1, 2, 3, 0]);
+        assert_eq!(positions(&[5, 6, 7], &[2, 1], Some(1)), [0, 1, 0]);
     }
 
     #[test]

@@ -152,7 +152,7 @@ fn padding_changes_nothing() {
             let learned: Vec<Tensor> = random.tensors.values().map(|tensor| tensor.set_requires_grad(true)).collect();
             let outcome = |padding| {
                 let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), prompt);
-                let packed = Packed::new(&batch, Device::Cpu, padding, Exec::on(2)).unwrap();
+                let packed = Packed::new(&batch, Device::Cpu, padding, Exec::on(2), None).unwrap();
                 assert_eq!(packed.is_padded(), padding != Padding::No);
                 let tokens = network.forward(&packed).unwrap();
                 let there = packed.rows().map(|(first, length)| tokens.narrow(0, first, length));

@@ -15,6 +15,7 @@ use super::metrics::Metrics;
 use super::reply::{Encoded, Outcome};
 use super::request::{EncodeOptions, Input};
 use super::served::{Opened, Served};
+use crate::config::PromptOptions;
 use crate::config::Tower;
 use crate::device::Compute;
 use crate::error::Error;
@@ -25,7 +26,7 @@ use crate::tokenize::Budget;
 const RETRY: Duration = Duration::from_millis(2);
 
 /// How a served model runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Device, dtype, threads.
     pub compute: Compute,
@@ -33,12 +34,19 @@ pub struct Options {
     pub budget: Budget,
     /// Tokens that may wait or be under way; what comes on top is refused.
     pub queue_tokens: u32,
+    /// Prompts in place of those of the model's files.
+    pub prompts: PromptOptions,
 }
 
 impl Options {
     /// Defaults for a device.
     pub fn new(compute: Compute) -> Self {
-        Self { compute, budget: Budget::of(compute.device, compute.dtype), queue_tokens: 1 << 20 }
+        Self {
+            compute,
+            budget: Budget::of(compute.device, compute.dtype),
+            queue_tokens: 1 << 20,
+            prompts: PromptOptions::default(),
+        }
     }
 }
 
@@ -82,7 +90,7 @@ impl Handle {
                 .name("dyad-model".into())
                 .spawn(move || {
                     let _life = life;
-                    let model = match Served::open_warm(&directory, &options.compute) {
+                    let model = match Served::open_warm(&directory, &options.compute, &options.prompts) {
                         Ok(model) => model,
                         Err(error) => return drop(opened.send(Err(error))),
                     };

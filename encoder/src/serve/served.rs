@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::checkpoint::Golden;
-use crate::config::Tower;
+use crate::config::{PromptOptions, Tower};
 use crate::device::Compute;
 use crate::error::Error;
 use crate::model::{CrossEncoder, Model, ModelInfo, Runner, ScoreActivation};
@@ -19,11 +19,11 @@ pub(crate) enum Served {
 
 impl Served {
     /// Opens either kind and gives it a first text, so that the first caller does not wait for it.
-    pub(super) fn open_warm(directory: &Path, compute: &Compute) -> Result<Self, Error> {
+    pub(super) fn open_warm(directory: &Path, compute: &Compute, prompts: &PromptOptions) -> Result<Self, Error> {
         let served = if CrossEncoder::is_at(directory)? {
-            Self::CrossEncoder(CrossEncoder::open(directory, compute)?)
+            Self::CrossEncoder(CrossEncoder::open_with(directory, compute, prompts)?)
         } else {
-            Self::DualEncoder(Model::open(directory, compute)?)
+            Self::DualEncoder(Model::open_with(directory, compute, prompts)?)
         };
         let text = match &served {
             Self::DualEncoder(model) => model.tokenizer().encode(Tower::Answer, "warm up")?,

@@ -36,9 +36,8 @@ pub(super) enum Cuts {
 }
 
 impl Cuts {
-    /// `None` where a text must be tokenized whole. `lower_case`: texts are brought to lower case first, which looks across
-    /// punctuation (Greek has another sigma at the end of a word).
-    pub(super) fn of(tokenizer: &Tokenizer, lower_case: bool) -> Option<Self> {
+    /// `None` where a text must be tokenized whole. That texts are brought to lower case first, character by character, changes nothing.
+    pub(super) fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let normalizer = serde_json::to_value(tokenizer.get_normalizer()).ok()?;
         let pre_tokenizer = serde_json::to_value(tokenizer.get_pre_tokenizer()).ok()?;
         let added: Vec<AddedToken> = tokenizer.get_added_tokens_decoder().into_values().collect();
@@ -54,7 +53,7 @@ impl Cuts {
             // A token that has to be a word asks whether the next character is one's; whitespace never is.
             let words = added.iter().any(|token| token.single_word);
             let tail = |c: char| added.iter().any(|token| token.content.chars().skip(1).any(|other| other == c));
-            let punctuation = ('!'..='~').filter(|c| c.is_ascii_punctuation() && !tail(*c) && !words && !lower_case);
+            let punctuation = ('!'..='~').filter(|c| c.is_ascii_punctuation() && !tail(*c) && !words);
             let apart = normalizer.get("handle_chinese_chars") == Some(&Value::Bool(true));
             let chinese = apart && !words && !inside(&stands_alone);
             return Some(Self::Bert { chinese, punctuation: punctuation.collect() });

@@ -2,7 +2,7 @@
 
 use tokenizers::{Encoding, Token};
 
-use super::tokenizer::{Tokenizer, Tokens, tokens_of};
+use super::tokenizer::{Tokenizer, Tokens};
 use crate::config::Tower;
 use crate::error::Error;
 
@@ -45,9 +45,10 @@ impl Tokenizer {
             return Err(GivenError::Special { place, id, token });
         }
         let longest = inner.get_truncation().map_or(usize::MAX, |truncation| truncation.max_length);
-        let kept = ids.get(..longest.saturating_sub(around.len())).unwrap_or(ids);
-        let truncated = kept.len() < ids.len();
-        Ok(Tokens { ids: [&around.before, &around.prompt, kept, &around.after].concat(), truncated, second: None })
+        let content = [&around.prompt, ids].concat();
+        let room = longest.saturating_sub(around.before.len() + around.after.len());
+        let truncated = room < content.len();
+        Ok(Tokens { ids: around.put(self.splitter(tower).kept(&content, room)), truncated, second: None })
     }
 
     /// Two texts that are tokenized already, each with its special tokens, as one input: what [`Tokenizer::encode_pair`] makes of texts
@@ -61,7 +62,8 @@ impl Tokenizer {
         };
         let inner = &self.splitter(Tower::Answer).inner;
         let pair = inner.post_process(content(question), Some(content(answer)), true);
-        let mut pair = tokens_of(&pair.map_err(|error| Error::Tokenize { reason: error.to_string() })?);
+        let pair = pair.map_err(|error| Error::Tokenize { reason: error.to_string() })?;
+        let mut pair = self.splitter(Tower::Answer).tokens_of(&pair);
         pair.truncated |= question.truncated || answer.truncated;
         Ok(pair)
     }
@@ -71,15 +73,16 @@ impl Tokenizer {
         let mut tokens = self.encode(tower, text)?;
         if tokens.ids.len() > longest {
             let around = self.around(tower)?;
-            let kept = longest.saturating_sub(around.after.len());
-            if kept <= around.before.len() + around.prompt.len() {
+            if longest <= around.len() {
                 let least = around.len() + 1;
                 let reason =
                     format!("{longest} tokens of a {tower} leave none for the text: expected at least {least}");
                 return Err(Error::Tokenize { reason });
             }
-            tokens.ids.truncate(kept);
-            tokens.ids.extend(around.after);
+            let end = tokens.ids.len().saturating_sub(around.after.len());
+            let content = tokens.ids.get(around.before.len()..end).unwrap_or_default();
+            let room = longest.saturating_sub(around.before.len() + around.after.len());
+            tokens.ids = around.put(self.splitter(tower).kept(content, room));
             tokens.truncated = true;
         }
         Ok(tokens)
@@ -90,22 +93,19 @@ impl Tokenizer {
     pub(crate) fn whole_length(&self, tower: Tower, text: &str) -> Result<(usize, bool), Error> {
         let (splitter, text) = (self.splitter(tower), format!("{}{text}", self.prompt(tower).text));
         let beginning = splitter.cuts.as_ref().and_then(|cuts| cuts.at_most(&text, COUNTED));
-        let encoding = splitter.encoding(beginning.unwrap_or(&text))?;
-        // Every overflowing part has the special tokens around it once more.
-        let content = |part: &Encoding| part.get_special_tokens_mask().iter().filter(|&&special| special == 0).count();
-        let tokens = encoding.len() + encoding.get_overflowing().iter().map(content).sum::<usize>();
-        Ok((tokens, beginning.is_some()))
+        let content = splitter.content(beginning.unwrap_or(&text))?;
+        Ok((splitter.special + content.len(), beginning.is_some()))
     }
 
     /// As [`Tokenizer::whole_length`], of a question and an answer together: the special tokens of the pair, and both texts without theirs.
     pub(crate) fn whole_length_of_pair(&self, question: &str, answer: &str) -> Result<(usize, bool), Error> {
         let splitter = self.splitter(Tower::Answer);
-        let special =
-            |encoding: &Encoding| encoding.get_special_tokens_mask().iter().filter(|&&special| special == 1).count();
-        let (mut tokens, mut more) = (special(&splitter.pair_encoding([question, answer])?), false);
+        let pair = splitter.pair_encoding([question, answer])?;
+        let mut tokens = pair.get_special_tokens_mask().iter().filter(|&&special| special == 1).count();
+        let mut more = false;
         for text in [question, answer] {
             let (length, cut) = self.whole_length(Tower::Answer, text)?;
-            tokens += length.saturating_sub(special(&splitter.encoding(text)?));
+            tokens += length.saturating_sub(splitter.special);
             more |= cut;
         }
         Ok((tokens, more))
@@ -119,7 +119,7 @@ impl Tokenizer {
     fn around(&self, tower: Tower) -> Result<Around, Error> {
         let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
         let prompt = &self.prompt(tower).text;
-        let prompt = if prompt.is_empty() { Vec::new() } else { self.content(tower, prompt)? };
+        let prompt = if prompt.is_empty() { Vec::new() } else { self.splitter(tower).content(prompt)? };
         // Whatever the tokenizer puts around one token, it puts around every text.
         let alone = Encoding::from_tokens(vec![Token::new(0, String::new(), (0, 0))], 0);
         let dressed = self.splitter(tower).inner.post_process(alone, None, true).map_err(failed)?;
@@ -131,16 +131,14 @@ impl Tokenizer {
         let (before, after) = (ids.get(..at).unwrap_or_default(), ids.get(at + 1..).unwrap_or_default());
         Ok(Around { before: before.to_vec(), prompt, after: after.to_vec() })
     }
-
-    /// Ids of a text alone, without special tokens around it.
-    fn content(&self, tower: Tower, text: &str) -> Result<Vec<u32>, Error> {
-        let encoding = self.splitter(tower).encoding(text)?;
-        let of_text = encoding.get_ids().iter().zip(encoding.get_special_tokens_mask());
-        Ok(of_text.filter(|&(_, &special)| special == 0).map(|(&id, _)| id).collect())
-    }
 }
 
 impl Around {
+    /// A content, prompt included, with the special tokens around it.
+    fn put(&self, content: &[u32]) -> Vec<u32> {
+        [&self.before, content, &self.after].concat()
+    }
+
     fn len(&self) -> usize {
         self.before.len() + self.prompt.len() + self.after.len()
     }

@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `tokenizer.rs` | `tokenizer.json` or `vocab.txt`, prompts, truncation |
+//! | `files/` | a tokenizer from the files of a directory |
+//! | `tokenizer.rs` | texts to tokens: prompts, special tokens, truncation |
 //! | `given.rs` | texts that the caller has tokenized; lengths before the cut |
 //! | `cut.rs` | where a long text may be cut before it is tokenized |
 //! | `prompt.rs` | what stands before a text, and how many tokens it takes |
@@ -10,6 +11,7 @@
 
 mod batch;
 mod cut;
+mod files;
 mod given;
 mod prompt;
 mod tokenizer;

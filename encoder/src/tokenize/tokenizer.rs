@@ -1,23 +1,16 @@
-//! `tokenizer.json` or `vocab.txt`, prompts, truncation.
+//! Texts to tokens: prompts before them, special tokens around them, truncation.
 
-use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-use tokenizers::models::wordpiece::WordPiece;
-use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
-use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::processors::bert::BertProcessing;
-use tokenizers::{AddedToken, EncodeInput, PostProcessor, TruncationParams};
+use tokenizers::{EncodeInput, Model, OffsetType, PostProcessor, PreTokenizer, TruncationDirection, TruncationParams};
 
 use super::Prompt;
 use super::cut::Cuts;
-use crate::config::{JsonFile, Prompts, Tower, read_value, sha256, sorted};
+use super::files::{self, OpenedTokenizer};
+use crate::config::{Prompts, TokenizerSource, Tower, sha256, sorted};
 use crate::error::Error;
-
-/// Files of tokenizers that are not read, though `tokenizer.json` can be made of them.
-const OTHERS: [&str; 3] = ["spiece.model", "sentencepiece.bpe.model", "vocab.json"];
 
 /// A text as the network reads it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,56 +24,53 @@ pub struct Tokens {
 }
 
 /// The model's settings that a splitter depends on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SplitterSettings {
     pub(crate) max_tokens: usize,
     pub(crate) lower_case: bool,
     /// Rows of the token table.
     pub(crate) vocab_size: usize,
+    /// Whether the network tells the second text of a pair from the first by the types of their tokens.
+    pub(crate) has_types: bool,
+    /// What `config.json` and `sentence_bert_config.json` say of the tokenizer.
+    pub(crate) source: TokenizerSource,
 }
 
 /// One transformer's tokenizer.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     pub(super) inner: tokenizers::Tokenizer,
-    settings: SplitterSettings,
+    /// Longest input.
+    max_tokens: usize,
+    /// Whether the beginning of a long text is cut off, and not the end.
+    pub(super) truncates_left: bool,
+    /// Whether the tokens of a pair have types.
+    gives_types: bool,
     /// The places where a long text may be split; `None` where it is tokenized as a whole.
     pub(super) cuts: Option<Cuts>,
     /// Tokens that are put around every text.
-    special: usize,
+    pub(super) special: usize,
     path: PathBuf,
     digest: String,
 }
 
 impl Splitter {
-    /// Opens `tokenizer.json` in `folder`, or builds WordPiece from `vocab.txt`.
+    /// Opens the tokenizer in `folder`, as transformers does.
     ///
-    /// The digest covers the file with sorted keys, without the truncation and padding that the last user left in it, and
-    /// with the normaliser that `tokenizer_config.json` makes of it.
-    pub(crate) fn open(folder: &Path, settings: SplitterSettings) -> Result<Self, Error> {
-        let overrides = NormalizerOverrides::read(folder)?;
-        let path = folder.join("tokenizer.json");
-        let (mut inner, mut facts, path) = if let Some(value) = read_value(&path)? {
-            (from_json(&path, &value)?, value, path)
-        } else {
-            let path = folder.join("vocab.txt");
-            let (inner, facts) = from_vocabulary(&path)?;
-            (inner, facts, path)
-        };
+    /// The digest covers `tokenizer.json` with sorted keys, without the truncation and padding that the last user left in it, and with
+    /// what the other files of the tokenizer make of it.
+    pub(crate) fn open(folder: &Path, settings: &SplitterSettings) -> Result<Self, Error> {
+        let opened = files::open(folder, &settings.source, settings.vocab_size)?;
+        let OpenedTokenizer { mut inner, mut facts, path, truncates_left, gives_types } = opened;
         let refuse = |reason: String| Error::Tokenizer { path: path.clone(), reason };
-        let normalizer = overrides.apply(&mut inner);
-        if let Value::Object(fields) = &mut facts {
-            fields.shift_remove("truncation");
-            fields.shift_remove("padding");
-            if let Some(normalizer) = normalizer {
-                fields.insert("normalizer".into(), normalizer);
-            }
+        if let (true, false, Some(facts)) = (settings.has_types, gives_types, facts.as_object_mut()) {
+            facts.insert("token_type_ids".to_owned(), false.into());
         }
-        let digest = sha256(sorted(&facts).to_string().as_bytes());
 
+        let max_tokens = settings.max_tokens;
         let special = inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
-        if settings.max_tokens <= special {
-            let reason = format!("a longest input of {} tokens leaves none for the text", settings.max_tokens);
+        if max_tokens <= special {
+            let reason = format!("a longest input of {max_tokens} tokens leaves none for the text");
             return Err(refuse(reason));
         }
         let largest = inner.get_vocab(true).into_values().max().unwrap_or(0);
@@ -90,10 +80,17 @@ impl Splitter {
                 settings.vocab_size
             )));
         }
-        let truncation = TruncationParams { max_length: settings.max_tokens, ..TruncationParams::default() };
+        let direction = if truncates_left { TruncationDirection::Left } else { TruncationDirection::Right };
+        let truncation = TruncationParams { max_length: max_tokens, direction, ..TruncationParams::default() };
         inner.with_padding(None).with_truncation(Some(truncation)).map_err(|error| refuse(error.to_string()))?;
-        let cuts = Cuts::of(&inner, settings.lower_case);
-        Ok(Self { inner, settings, cuts, special, path, digest })
+        // To see which tokens are the last ones takes the whole text.
+        let cuts = if truncates_left { None } else { Cuts::of(&inner) };
+        if let (true, Some(facts)) = (settings.lower_case && files::lower_case_first(&mut inner), facts.as_object_mut())
+        {
+            facts.insert("lower_case_first".to_owned(), true.into());
+        }
+        let digest = sha256(sorted(&facts).to_string().as_bytes());
+        Ok(Self { inner, max_tokens, truncates_left, gives_types, cuts, special, path, digest })
     }
 
     /// SHA-256 over what decides the tokens.
@@ -103,7 +100,7 @@ impl Splitter {
 
     /// Of a long text only the necessary part is tokenized.
     pub(super) fn split(&self, text: &str) -> Result<Tokens, Error> {
-        let beginnings = self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.settings.max_tokens));
+        let beginnings = self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.max_tokens));
         for beginning in beginnings {
             let tokens = self.split_whole(beginning)?;
             if tokens.truncated {
@@ -114,12 +111,21 @@ impl Splitter {
     }
 
     pub(super) fn split_whole(&self, text: &str) -> Result<Tokens, Error> {
-        let encoding = self.encoding(text)?;
-        Ok(tokens_of(&encoding))
+        Ok(self.tokens_of(&self.encoded(text)?))
     }
 
-    pub(super) fn encoding(&self, text: &str) -> Result<tokenizers::Encoding, Error> {
-        self.encoded(self.cased(text))
+    /// Ids of all of a text, without special tokens around it.
+    pub(super) fn content(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let inner = &self.inner;
+        let encoding = self.guarded(|| {
+            let mut parts = inner.get_added_vocabulary().extract_and_normalize(inner.get_normalizer(), text);
+            if let Some(step) = inner.get_pre_tokenizer() {
+                step.pre_tokenize(&mut parts)?;
+            }
+            parts.tokenize(|part| inner.get_model().tokenize(part.get()))?;
+            parts.into_encoding(None, 0, OffsetType::None)
+        })?;
+        Ok(encoding.get_ids().to_vec())
     }
 
     /// Two texts as one input, the longer one cut first where both do not fit. Of a long text only the necessary part is tokenized.
@@ -132,12 +138,12 @@ impl Splitter {
             [None, Some(second)] if !self.split_whole(first)?.truncated => [first, second],
             _ => [first, second],
         };
-        self.encoded((self.cased(first), self.cased(second)))
+        self.encoded((first, second))
     }
 
     /// The shortest beginning that is known to fill the longest input, where a long text has one.
     fn enough<'a>(&self, text: &'a str) -> Result<Option<&'a str>, Error> {
-        for beginning in self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.settings.max_tokens)) {
+        for beginning in self.cuts.iter().flat_map(|cuts| cuts.beginnings(text, self.max_tokens)) {
             if self.split_whole(beginning)?.truncated {
                 return Ok(Some(beginning));
             }
@@ -145,13 +151,33 @@ impl Splitter {
         Ok(None)
     }
 
-    fn cased<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.settings.lower_case { text.to_lowercase().into() } else { text.into() }
+    fn encoded<'a>(&self, input: impl Into<EncodeInput<'a>>) -> Result<tokenizers::Encoding, Error> {
+        let input = input.into();
+        self.guarded(|| self.inner.encode_fast(input, true))
     }
 
-    fn encoded<'a>(&self, input: impl Into<EncodeInput<'a>>) -> Result<tokenizers::Encoding, Error> {
-        let failed = |error: tokenizers::Error| Error::Tokenize { reason: error.to_string() };
-        self.inner.encode_fast(input, true).map_err(failed)
+    /// The library trusts the tables in its files, and panics where they are damaged.
+    fn guarded<T>(&self, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
+        let damaged = |_| Error::Tokenize { reason: format!("tokenizer `{}`: it is damaged", self.path.display()) };
+        let done = catch_unwind(AssertUnwindSafe(work)).map_err(damaged)?;
+        done.map_err(|error| Error::Tokenize { reason: format!("tokenizer `{}`: {error}", self.path.display()) })
+    }
+
+    /// What is kept of a content that has room for `room` tokens.
+    pub(super) fn kept<'a>(&self, content: &'a [u32], room: usize) -> &'a [u32] {
+        let over = content.len().saturating_sub(room);
+        let kept = if self.truncates_left { content.get(over..) } else { content.get(..content.len() - over) };
+        kept.unwrap_or_default()
+    }
+
+    /// As the network reads it.
+    pub(super) fn tokens_of(&self, encoding: &tokenizers::Encoding) -> Tokens {
+        let second = || encoding.get_type_ids().iter().position(|&of_token| of_token > 0);
+        Tokens {
+            ids: encoding.get_ids().to_vec(),
+            truncated: !encoding.get_overflowing().is_empty(),
+            second: if self.gives_types { second() } else { None },
+        }
     }
 
     /// The prompt of a tower, and how many tokens it takes.
@@ -166,8 +192,8 @@ impl Splitter {
         };
         let trailing = usize::from(tokens.ids.last().is_some_and(is_special));
         let tokens = tokens.ids.len() - trailing;
-        if tokens + self.special > self.settings.max_tokens {
-            let limit = self.settings.max_tokens;
+        if tokens + self.special > self.max_tokens {
+            let limit = self.max_tokens;
             let reason = format!("the {tower} prompt fills the longest input of {limit} tokens");
             return Err(Error::Tokenizer { path: self.path.clone(), reason });
         }
@@ -207,7 +233,13 @@ impl Tokenizer {
 
     /// Splits a question and an answer as one input, for a cross encoder.
     pub fn encode_pair(&self, question: &str, answer: &str) -> Result<Tokens, Error> {
-        self.answer.splitter.pair_encoding([question, answer]).map(|encoding| tokens_of(&encoding))
+        let splitter = &self.answer.splitter;
+        splitter.pair_encoding([question, answer]).map(|encoding| splitter.tokens_of(&encoding))
+    }
+
+    /// Those of the question tower and the answer tower.
+    pub(crate) fn splitters(&self) -> [Arc<Splitter>; 2] {
+        [Arc::clone(&self.question.splitter), Arc::clone(&self.answer.splitter)]
     }
 
     pub(crate) fn prompt(&self, tower: Tower) -> &Prompt {
@@ -223,97 +255,5 @@ impl Tokenizer {
             Tower::Question => &self.question,
             Tower::Answer => &self.answer,
         }
-    }
-}
-
-/// As the network reads it.
-pub(super) fn tokens_of(encoding: &tokenizers::Encoding) -> Tokens {
-    Tokens {
-        ids: encoding.get_ids().to_vec(),
-        truncated: !encoding.get_overflowing().is_empty(),
-        second: encoding.get_type_ids().iter().position(|&of_token| of_token > 0),
-    }
-}
-
-fn from_json(path: &Path, value: &Value) -> Result<tokenizers::Tokenizer, Error> {
-    // Through a string: the tokenizer's own reader borrows from its input.
-    tokenizers::Tokenizer::from_bytes(value.to_string())
-        .map_err(|error| Error::Tokenizer { path: path.to_owned(), reason: error.to_string() })
-}
-
-/// BERT's tokenizer from its word list: one token per line, ids from 0.
-fn from_vocabulary(path: &Path) -> Result<(tokenizers::Tokenizer, Value), Error> {
-    if !path.is_file() {
-        let fix = if OTHERS.iter().any(|name| path.with_file_name(name).is_file()) {
-            "The tokenizer that is there (SentencePiece's `.model`, or `vocab.json`) is not read. Load the model in Python and save it: `SentenceTransformer(NAME).save_pretrained(DIR)` writes `tokenizer.json`"
-        } else {
-            "The model needs `tokenizer.json`, or `vocab.txt` for WordPiece. Fetch the whole model directory again"
-        };
-        return Err(Error::MissingFile { path: path.with_file_name("tokenizer.json"), fix });
-    }
-    let refuse = |reason: String| Error::Tokenizer { path: path.to_owned(), reason };
-    let bytes = fs_err::read(path)?;
-    let vocabulary = WordPiece::read_bytes(&bytes).map_err(|error| refuse(error.to_string()))?;
-    let id = |token: &str| {
-        vocabulary
-            .get(token)
-            .copied()
-            .map(|id| (token.to_owned(), id))
-            .ok_or_else(|| refuse(format!("a line that reads `{token}` is missing")))
-    };
-    let (separator, class) = (id("[SEP]")?, id("[CLS]")?);
-    for token in ["[PAD]", "[UNK]"] {
-        id(token)?;
-    }
-    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(|token| AddedToken::from(token, true));
-    let model = WordPiece::builder()
-        .vocab(vocabulary)
-        .unk_token("[UNK]".into())
-        .build()
-        .map_err(|error| refuse(error.to_string()))?;
-    let mut tokenizer = tokenizers::Tokenizer::new(model);
-    tokenizer
-        .with_normalizer(Some(BertNormalizer::default()))
-        .with_pre_tokenizer(Some(BertPreTokenizer))
-        .with_post_processor(Some(BertProcessing::new(separator, class)));
-    tokenizer.add_special_tokens(&special);
-    Ok((tokenizer, json!({ "vocab.txt": sha256(&bytes) })))
-}
-
-/// Settings of BERT's normaliser in `tokenizer_config.json`, which take precedence over `tokenizer.json` as in transformers.
-#[derive(Debug, Default)]
-struct NormalizerOverrides {
-    lowercase: Option<bool>,
-    strip_accents: Option<bool>,
-    handle_chinese_chars: Option<bool>,
-}
-
-impl NormalizerOverrides {
-    fn read(folder: &Path) -> Result<Self, Error> {
-        let Some(settings) = JsonFile::open_if_present(&folder.join("tokenizer_config.json"))? else {
-            return Ok(Self::default());
-        };
-        Ok(Self {
-            lowercase: settings.flag("do_lower_case")?,
-            strip_accents: settings.flag("strip_accents")?,
-            handle_chinese_chars: settings.flag("tokenize_chinese_chars")?,
-        })
-    }
-
-    /// Changes the tokenizer, and gives the normaliser that came out of it; nothing where it is not BERT's.
-    fn apply(&self, tokenizer: &mut tokenizers::Tokenizer) -> Option<Value> {
-        let Some(NormalizerWrapper::BertNormalizer(normalizer)) = tokenizer.get_normalizer() else { return None };
-        let mut normalizer = *normalizer;
-        normalizer.lowercase = self.lowercase.unwrap_or(normalizer.lowercase);
-        normalizer.strip_accents = self.strip_accents.or(normalizer.strip_accents);
-        normalizer.handle_chinese_chars = self.handle_chinese_chars.unwrap_or(normalizer.handle_chinese_chars);
-        tokenizer.with_normalizer(Some(normalizer));
-        Some(json!({
-            "type": "BertNormalizer",
-            "clean_text": normalizer.clean_text,
-            "handle_chinese_chars": normalizer.handle_chinese_chars,
-            "strip_accents": normalizer.strip_accents,
-            "lowercase": normalizer.lowercase,
-        }))
     }
 }

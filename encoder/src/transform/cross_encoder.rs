@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::dpr;
 use super::initialize::{BERT_RANGE, Init};
 use super::towers::transformer_files;
 use crate::checkpoint::{Checkpoint, Content, TensorData, WEIGHTS, WeightFile};
 use crate::config::{
-    Architecture, BertConfig, Layout, Module, Placed, PoolingConfig, Prompts, Tower, TransformerConfig,
+    Architecture, BertConfig, Layout, Module, Placed, PoolingConfig, Prompts, TokenizerSource, Tower, TransformerConfig,
 };
 use crate::error::Error;
 
@@ -32,26 +32,36 @@ pub(crate) fn cross_encoder(from: &Checkpoint, seed: u64) -> Result<Checkpoint, 
         let Some(name) = path.file_name() else { continue };
         let json = || Ok::<_, Error>(content.json()?.unwrap_or_default());
         let content = match &*name.to_string_lossy() {
-            "config.json" => Content::Json(config_json(json()?, class)),
-            "tokenizer_config.json" => Content::Json(tokenizer_json(json()?, bert.max_positions())),
+            "config.json" => Content::Json(config_json(config.tokenizer.named(json()?), class)),
+            "tokenizer_config.json" => {
+                let fields = tokenizer_json(json()?, &config.tokenizer.processor_kwargs, bert.max_positions());
+                Content::Json(fields)
+            }
             name if name.contains(".safetensors") => continue,
             _ => content.clone(),
         };
         files.insert(PathBuf::from(name), content);
     }
+    files.entry("tokenizer_config.json".into()).or_insert_with(|| {
+        Content::Json(tokenizer_json(json!({}), &config.tokenizer.processor_kwargs, bert.max_positions()))
+    });
     let weights = PathBuf::from(WEIGHTS);
     let tensors = tensors(from, at, &bert, (prefix, seed))?;
     files.insert(weights.clone(), Content::Weights(WeightFile { path: weights.clone(), metadata: None, tensors }));
     let (max_seq_length, lower_case) = (Some(bert.max_positions()), false);
-    let config = TransformerConfig { architecture: Architecture::Bert(bert), max_seq_length, lower_case };
+    // What `sentence_bert_config.json` said of the tokenizer stands in its own files now.
+    let tokenizer =
+        TokenizerSource { processor_kwargs: Map::new(), config_kwargs: Map::new(), ..config.tokenizer.clone() };
+    let config = TransformerConfig { architecture: Architecture::Bert(bert), max_seq_length, lower_case, tokenizer };
     let placed = |module| Placed { id: String::new(), folder: placed.folder.clone(), module };
     let layout = Layout {
         root: from.layout.root.clone(),
-        modules: vec![placed(Module::Transformer(config)), placed(Module::Pooling(PoolingConfig::cls()))],
+        modules: vec![placed(Module::Transformer(Box::new(config))), placed(Module::Pooling(PoolingConfig::cls()))],
         routes: [vec![0, 1], vec![0, 1]],
         prompts: Prompts::default(),
         truncate_dim: None,
         similarity: None,
+        unknown: Vec::new(),
     };
     Ok(Checkpoint { layout, files, weights: vec![vec![weights], Vec::new()], manifest: None })
 }
@@ -80,8 +90,9 @@ fn config_json(config: Value, class: &str) -> Value {
     config
 }
 
-fn tokenizer_json(mut settings: Value, longest: usize) -> Value {
+fn tokenizer_json(mut settings: Value, overrides: &Map<String, Value>, longest: usize) -> Value {
     if let Some(fields) = settings.as_object_mut() {
+        fields.extend(overrides.clone());
         fields.insert("model_max_length".to_owned(), json!(longest));
     }
     settings

@@ -13,8 +13,8 @@ use super::initialize::{self, BERT_RANGE, Init};
 use super::towers::transformer_files;
 use crate::checkpoint::{Checkpoint, Content, TensorData, WEIGHTS, WeightFile};
 use crate::config::{
-    Architecture, Cell, JsonFile, Layout, Module, Placed, PoolingConfig, RecurrentConfig, TensorSpec, Tower,
-    TransformerConfig,
+    Architecture, Cell, JsonFile, Layout, Module, Placed, PoolingConfig, RecurrentConfig, TensorSpec, TokenizerSource,
+    Tower, TransformerConfig,
 };
 use crate::error::Error;
 
@@ -73,7 +73,7 @@ pub(crate) fn new_encoder(
         }
     }
     let (json, architecture, tensors) = if let Some(encoder) = encoder {
-        let json = encoder.json(config, max_tokens, &placed.folder)?;
+        let json = config.tokenizer.named(encoder.json(config, max_tokens, &placed.folder)?);
         let path = placed.folder.join("config.json");
         let architecture = Architecture::from_json(&JsonFile::new(path, json.clone())?)?;
         let source = Source { from, at, table: config.architecture.token_table(), tokens, seed };
@@ -81,21 +81,24 @@ pub(crate) fn new_encoder(
         (json, architecture, tensors)
     } else {
         let content = files.get(Path::new("config.json")).map(Content::json).transpose()?.flatten();
-        let mut json = dpr::bert_json(content.unwrap_or_default());
+        let mut json = dpr::bert_json(config.tokenizer.named(content.unwrap_or_default()));
         // What is random is f32, whatever the pretrained weights are.
         name_type(&mut json, Dtype::F32);
         let architecture = dpr::as_bert(config).architecture;
         let tensors = initialize::transformer(&architecture, &placed.folder, seed)?;
         (json, architecture, tensors)
     };
-    let settings = json!({"max_seq_length": max_tokens, "do_lower_case": config.lower_case});
+    let mut settings = json!({"max_seq_length": max_tokens, "do_lower_case": config.lower_case});
+    if !config.tokenizer.processor_kwargs.is_empty() {
+        settings["processor_kwargs"] = json!(config.tokenizer.processor_kwargs);
+    }
     let weights = PathBuf::from(WEIGHTS);
     files.insert("config.json".into(), Content::Json(json));
     files.insert("sentence_bert_config.json".into(), Content::Json(settings));
     files.insert(weights.clone(), Content::Weights(WeightFile { path: weights.clone(), metadata: None, tensors }));
-    let transformer =
-        TransformerConfig { architecture, max_seq_length: Some(max_tokens), lower_case: config.lower_case };
-    let modules = [Module::Transformer(transformer), Module::Pooling(PoolingConfig::mean())];
+    let tokenizer = TokenizerSource { config_kwargs: serde_json::Map::new(), ..config.tokenizer.clone() };
+    let transformer = TransformerConfig { architecture, max_seq_length: Some(max_tokens), tokenizer, ..config.clone() };
+    let modules = [Module::Transformer(Box::new(transformer)), Module::Pooling(PoolingConfig::mean())];
     let modules = modules.map(|module| Placed { id: String::new(), folder: placed.folder.clone(), module });
     let layout = Layout { modules: modules.into(), routes: [vec![0, 1], vec![0, 1]], ..from.layout.clone() };
     Ok(Checkpoint { layout, files, weights: vec![vec![weights], Vec::new()], manifest: None })

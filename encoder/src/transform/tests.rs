@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::checkpoint::{Checkpoint, TensorData, WEIGHTS, WeightFile};
-use crate::config::{Architecture, Sharing, Tie};
+use crate::config::{Architecture, JsonFile, Sharing, Tie};
 
 const TABLE: &str = "embeddings.word_embeddings.weight";
 
@@ -25,7 +25,7 @@ fn tiny(folder: &Path) -> Checkpoint {
         let (count, seed) = (shape.iter().product::<usize>(), name.len() as f32);
         (name, TensorData::floats(shape, move || Ok((0..count).map(|at| (at as f32 + seed).sin()).collect())))
     };
-    let tensors = Architecture::read(&path).unwrap().tensors().map(tensor).collect();
+    let tensors = Architecture::from_json(&JsonFile::required(&path).unwrap()).unwrap().tensors().map(tensor).collect();
     let path = folder.join(WEIGHTS);
     WeightFile { path: path.clone(), metadata: None, tensors }.write(&path).unwrap();
     Checkpoint::read(folder).unwrap()

@@ -37,6 +37,7 @@ pub(crate) fn towers(from: &Checkpoint, creation: &Creation, aggregator: Option<
         prompts: from.layout.prompts.clone(),
         truncate_dim: None,
         similarity: Some("cosine".to_owned()),
+        unknown: Vec::new(),
     };
     let made = Checkpoint { layout, files: BTreeMap::new(), weights: Vec::new(), manifest: None };
     Builder { from, origins: &origins, creation, made }.build()
@@ -169,9 +170,17 @@ impl Builder<'_> {
             weights = vec![self.weights(folder, transformer_tensors(table, others)?)];
         }
         let config = dpr::as_bert(others.config);
-        let settings = json!({"max_seq_length": config.max_seq_length, "do_lower_case": config.lower_case});
+        let mut settings = json!({"max_seq_length": config.max_seq_length, "do_lower_case": config.lower_case});
+        for (name, given) in [
+            ("processor_kwargs", &config.tokenizer.processor_kwargs),
+            ("config_kwargs", &config.tokenizer.config_kwargs),
+        ] {
+            if !given.is_empty() {
+                settings[name] = json!(given);
+            }
+        }
         self.file(folder.join("sentence_bert_config.json"), Content::Json(settings));
-        let at = self.module(id, Module::Transformer(config), weights);
+        let at = self.module(id, Module::Transformer(Box::new(config)), weights);
         if let Some(placed) = self.made.layout.modules.get_mut(at) {
             placed.folder.clone_from(&table.placed.folder);
         }
@@ -275,7 +284,8 @@ fn transformer_tensors(table: &Origin<'_>, others: &Origin<'_>) -> Result<Vec<(S
 /// The `config.json` of a transformer as the new model has it.
 fn config_json(from: &Checkpoint, origin: &Origin<'_>) -> Result<Value, Error> {
     let content = from.files.get(&Path::new(&origin.placed.id).join("config.json"));
-    Ok(dpr::bert_json(content.map(Content::json).transpose()?.flatten().unwrap_or_default()))
+    let json = content.map(Content::json).transpose()?.flatten().unwrap_or_default();
+    Ok(dpr::bert_json(origin.config.tokenizer.named(json)))
 }
 
 /// The files of a folder that are part of its transformer, and not of the model that may lie in the same folder.

@@ -164,7 +164,7 @@ fn settings_that_cannot_be_are_refused_by_field() {
     let wrong: [Wrong; 14] = [
         ("config.json", "model_type", json!("gpt2"), "model type is not supported"),
         ("config.json", "hidden_act", json!("swish"), "hidden activation is not supported"),
-        ("config.json", "position_embedding_type", json!("relative_key"), "position embedding is not supported"),
+        ("config.json", "position_embedding_type", json!("relative_key"), "`position_embedding_type` is not supported"),
         ("config.json", "num_attention_heads", json!(5), "a divisor of `hidden_size`"),
         ("config.json", "hidden_size", json!(-1), "field `hidden_size` must be a whole number"),
         (
@@ -178,7 +178,7 @@ fn settings_that_cannot_be_are_refused_by_field() {
         ("1_Pooling/config.json", "pooling_mode", json!("median"), "pooling is not supported"),
         ("1_Pooling/config.json", "pooling_mode", json!([]), "a name or a list of names"),
         ("sentence_bert_config.json", "max_seq_length", json!(2), "leaves none for the text"),
-        ("config_sentence_transformers.json", "prompts", json!(["query"]), "an object of strings"),
+        ("config_sentence_transformers.json", "prompts", json!(["query"]), "field `prompts` must be an object"),
         ("config_sentence_transformers.json", "default_prompt_name", json!("absent"), "one of the `prompts`"),
         (
             "config_sentence_transformers.json",
@@ -204,7 +204,7 @@ fn dense_layers_are_checked() {
     assert_says(&dense("in_features", json!(35)), &["2_Dense/config.json", "`in_features`", "36 values", "got: 35"]);
     assert_says(&dense("activation_function", json!("evil.module.GELU")), &["activation is not supported", "evil"]);
     assert_says(&dense("activation_function", json!("torch.nn.modules.activation.Mish")), &["Mish"]);
-    assert_says(&dense("use_residual", json!(true)), &["residual is not supported"]);
+    assert_says(&dense("use_residual", json!(true)), &["`use_residual` is not supported"]);
     assert_says(&dense("bias", json!(false)), &["does not use", "`linear.bias`"]);
 }
 
@@ -217,7 +217,7 @@ fn files_that_are_not_json_are_named() {
     }
     let folder = copy("classic-mean");
     fs_err::write(folder.path().join("tokenizer.json"), "{}").unwrap();
-    assert_says(&refusal(folder.path()), &["tokenizer.json` cannot be used"]);
+    assert_says(&refusal(folder.path()), &["tokenizer.json", "`model`"]);
 }
 
 #[test]

@@ -93,6 +93,37 @@ fn encode_prints_one_object_per_text() {
     }
 }
 
+/// Models like E5 need prompts that none of their files has.
+#[test]
+fn prompts_that_are_asked_for_are_those_of_a_model_that_has_them() {
+    let root = tempfile::tempdir().unwrap();
+    let (model, out) = (tiny("plain").display().to_string(), root.path().join("out").display().to_string());
+    let asked = ["--question-prompt", "the king ", "--answer-prompt", "the river "];
+    let run = |words: &[&str], more: &[&str]| {
+        let output = command(&[words, more].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let vector = |model: &str, tower: &str, more: &[&str], given: &str| -> Vec<f32> {
+        let printed = run(&["encode", "--model", model, "--tower", tower], &[more, &[given]].concat());
+        let line: Value = serde_json::from_str(printed.trim()).unwrap();
+        serde_json::from_value(line["vector"].clone()).unwrap()
+    };
+    run(&["export", "--model", &model, "--out", &out], &asked);
+    for (tower, prompt) in [("question", "the king "), ("answer", "the river ")] {
+        let expected = vector(&model, tower, &[], &format!("{prompt}light"));
+        assert_eq!(vector(&model, tower, &asked, "light"), expected, "{tower}");
+        assert_eq!(vector(&out, tower, &[], "light"), expected, "{tower}, exported");
+    }
+    let fingerprint = |model: &str, more: &[&str]| {
+        let printed = run(&["inspect", model, "--json"], more);
+        serde_json::from_str::<Value>(&printed).unwrap()["fingerprint"].as_str().unwrap().to_owned()
+    };
+    let with_prompts = fingerprint(&model, &asked);
+    assert_ne!(with_prompts, fingerprint(&model, &[]));
+    assert_eq!(with_prompts, fingerprint(&out, &[]), "exported");
+}
+
 #[test]
 fn embed_tells_what_is_flawed_and_what_is_not_stored() {
     let root = tempfile::tempdir().unwrap();

@@ -97,6 +97,7 @@ impl From<BodyError> for Refusal {
         match error {
             BodyError::Late => Self::invalid(StatusCode::REQUEST_TIMEOUT, "body_timeout", message),
             BodyError::Broken(_) => Self::invalid(StatusCode::BAD_REQUEST, "body", message),
+            BodyError::Damaged(_) => Self::invalid(StatusCode::BAD_REQUEST, "content_encoding", message),
             BodyError::Encoded(_) => Self::invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_encoding", message),
             BodyError::TooLarge { .. } => Self::invalid(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message),
             BodyError::Full => Self::busy("bodies_full", message),

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::super::tokenizer::{Splitter, SplitterSettings};
 use super::*;
+use crate::config::TokenizerSource;
 
 const WORDS: [&str; 12] =
     ["the", "river", "ri", "##ver", "a", "b", "##b", "[UNK]", "\u{2581}the", "\u{2581}", "\u{4e2d}", "s"];
@@ -20,7 +21,11 @@ fn splitter(normalizer: &Value, pre_tokenizer: &Value, model: &Value, added: &Va
         "pre_tokenizer": pre_tokenizer, "post_processor": null, "decoder": null, "model": model,
     });
     fs_err::write(folder.path().join("tokenizer.json"), json.to_string()).unwrap();
-    Splitter::open(folder.path(), SplitterSettings { max_tokens: 6, lower_case, vocab_size: 1000 }).unwrap()
+    // As it is, whatever its steps are.
+    let source = TokenizerSource { class: Some("PreTrainedTokenizerFast".into()), ..TokenizerSource::default() };
+    let settings =
+        SplitterSettings { max_tokens: 6, lower_case, vocab_size: 1000, source, ..SplitterSettings::default() };
+    Splitter::open(folder.path(), &settings).unwrap()
 }
 
 fn word_piece() -> Value {
@@ -129,11 +134,7 @@ fn same(splitter: &Splitter, name: &str, text: &str) {
     assert_eq!(splitter.split(text).unwrap(), whole, "{name}: {text:?}");
     if let Some(cuts) = &splitter.cuts {
         // Not only for what is kept: all tokens of every beginning are those of the text.
-        let ids = |text: &str| {
-            let encoding = splitter.encoding(text).unwrap();
-            let rest = encoding.get_overflowing().iter().flat_map(|part| part.get_ids().to_vec());
-            encoding.get_ids().iter().copied().chain(rest).collect::<Vec<u32>>()
-        };
+        let ids = |text: &str| splitter.content(text).unwrap();
         let all = ids(text);
         for bytes in 1..text.len() {
             if let Some(beginning) = cuts.beginning(text, bytes) {
@@ -217,8 +218,8 @@ fn real_texts_have_the_ids_of_the_whole() {
         println!("skipped: DYAD_MODEL or DYAD_DATA is not set");
         return;
     };
-    let settings = SplitterSettings { max_tokens: 64, lower_case: false, vocab_size: 1 << 20 };
-    let splitter = Splitter::open(std::path::Path::new(&model), settings).unwrap();
+    let settings = SplitterSettings { max_tokens: 64, vocab_size: 1 << 20, ..SplitterSettings::default() };
+    let splitter = Splitter::open(std::path::Path::new(&model), &settings).unwrap();
     let mut texts = Vec::new();
     for name in ["scifact", "wikipedia-articles"] {
         let path = std::path::Path::new(&data).join(name).join("corpus.jsonl.gz");

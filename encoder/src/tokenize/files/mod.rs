@@ -1,0 +1,219 @@
+//! A tokenizer from its files, as transformers 5 makes it of them: class, settings, steps and added tokens.
+//!
+//! | file | what |
+//! |---|---|
+//! | `class.rs` | which tokenizer class, and what it brings along |
+//! | `settings.rs` | `tokenizer_config.json` and its older companions |
+//! | `pipeline.rs` | the steps that a class builds |
+//! | `added.rs` | the tokens beside the vocabulary |
+//! | `vocabulary.rs` | `vocab.txt` in place of `tokenizer.json` |
+
+mod added;
+mod class;
+mod pipeline;
+mod settings;
+mod vocabulary;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use tokenizers::normalizers::{Lowercase, Sequence};
+use tokenizers::{NormalizerWrapper, PostProcessorWrapper, Tokenizer};
+
+use added::AddedTokens;
+use class::TokenizerClass;
+use pipeline::{Frame, post_processor, rebuild, same_frame};
+use settings::TokenizerSettings;
+use vocabulary::TokenizerFile;
+
+use crate::config::{TokenizerSource, read_value, registered_class};
+use crate::error::Error;
+
+/// A tokenizer as its files say.
+#[derive(Debug)]
+pub(super) struct OpenedTokenizer {
+    pub(super) inner: Tokenizer,
+    /// What decides the tokens: the content of `tokenizer.json` with what other files change of it.
+    pub(super) facts: Value,
+    /// The file of the vocabulary, for errors.
+    pub(super) path: PathBuf,
+    /// Whether the beginning of a long text is cut off, and not the end.
+    pub(super) truncates_left: bool,
+    /// Whether the tokens of a pair of texts have types.
+    pub(super) gives_types: bool,
+}
+
+/// Opens the tokenizer in `folder`, for a network whose table has `table_rows` rows.
+pub(super) fn open(folder: &Path, source: &TokenizerSource, table_rows: usize) -> Result<OpenedTokenizer, Error> {
+    let json_path = folder.join("tokenizer.json");
+    let written = read_value(&json_path)?;
+    let settings = TokenizerSettings::read(folder, &source.processor_kwargs, written.as_ref())?;
+    let config = folder.join("config.json");
+    let stated = settings.text("tokenizer_class")?.map(|name| (settings.origin("tokenizer_class"), name));
+    let stated = stated.or(source.class.as_deref().map(|name| (&*config, name)));
+    let registered = registered_class(&source.model_type).map(|name| (&*config, name));
+    let TokenizerFile { mut fields, word_list, path } = match written {
+        Some(value) => TokenizerFile::of_json(json_path, value)?,
+        None => TokenizerFile::of_word_list(folder)?,
+    };
+    let class = match stated.or(registered) {
+        Some((path, name)) => TokenizerClass::of(path, name, &source.model_type)?,
+        // A recurrent encoder of ours; older ones do not say which tokenizer they have.
+        None if kind_of_model(&fields) == Some("WordPiece") => TokenizerClass::Bert,
+        None => TokenizerClass::AsWritten,
+    };
+    if word_list.is_some() && class.model() != Some("WordPiece") {
+        let reason = format!("it is a word list of BERT, and the tokenizer class {class:?} needs `tokenizer.json`");
+        return Err(Error::Tokenizer { path, reason });
+    }
+    if class == TokenizerClass::BertAsWritten && kind_of_model(&fields) != Some("WordPiece") {
+        let got = kind_of_model(&fields).unwrap_or("none");
+        let class = settings.text("tokenizer_class")?.unwrap_or("of the model type");
+        let reason = format!(
+            "its model is {got}, and the tokenizer class (`{class}`) needs WordPiece. Fetch both from one place, or set `tokenizer_class` to the class that made it"
+        );
+        return Err(Error::Tokenizer { path, reason });
+    }
+    let truncates_left = truncates_left(&settings, &fields)?;
+    let mut added = AddedTokens::of(class, &settings)?;
+    let listed_in_file = fields.get("added_tokens").cloned();
+    let mut changed = Vec::new();
+    if class.is_rebuilt() {
+        changed = rebuild(&mut fields, &path, class, &settings, added.attribute("unk_token").unwrap_or_default())?;
+        fields.insert("added_tokens".to_owned(), json!([]));
+    } else {
+        added.restate(&mut fields);
+        if let (TokenizerClass::AsWritten, Some(token)) = (class, settings.of_padding()) {
+            added.add_special(token);
+        }
+    }
+    let mut inner = parse(&path, &fields)?;
+    added.add_to(&mut inner, &path, table_rows)?;
+    let framed = match frame(&inner, &added, &path, class)? {
+        Some(frame) => set_post_processor(&mut inner, post_processor(class, &frame), &path)?,
+        None => false,
+    };
+
+    // The digest is taken over the file as it is, but for what is not so here.
+    let mut facts = match word_list {
+        None => fields,
+        Some(digest) => {
+            let only = |name: &&'static str| Some(((*name).to_owned(), without_vocabulary(fields.get(*name)?)));
+            let changed = changed.iter().filter_map(only);
+            changed.chain([("vocab.txt".to_owned(), json!(digest))]).collect()
+        }
+    };
+    facts.shift_remove("truncation");
+    facts.shift_remove("padding");
+    if let Some(NormalizerWrapper::BertNormalizer(normalizer)) = inner.get_normalizer() {
+        facts.insert("normalizer".to_owned(), pipeline::bert_normalizer(*normalizer));
+    }
+    facts.shift_remove("added_tokens");
+    let now = added::listed(&inner);
+    if now != added::sorted(listed_in_file.as_ref()) {
+        facts.insert("added_tokens".to_owned(), now);
+    } else if let (Some(listed), false) = (listed_in_file, facts.contains_key("vocab.txt")) {
+        facts.insert("added_tokens".to_owned(), listed);
+    }
+    if framed {
+        facts.insert("post_processor".to_owned(), json!(inner.get_post_processor()));
+    }
+    if settings.flag("split_special_tokens")?.unwrap_or(false) {
+        inner.set_encode_special_tokens(true);
+        facts.insert("split_special_tokens".to_owned(), json!(true));
+    }
+    if truncates_left {
+        facts.insert("truncation_side".to_owned(), json!("left"));
+    }
+    let gives_types = settings.lists("model_input_names", "token_type_ids")?.unwrap_or(class.gives_types());
+    Ok(OpenedTokenizer { inner, facts: Value::Object(facts), path, truncates_left, gives_types })
+}
+
+/// Brings texts to lower case before anything else is done to them, as sentence-transformers does for `do_lower_case` of
+/// `sentence_bert_config.json`; special tokens in a text stay what they are. Whether that brings to lower case what would not be.
+pub(super) fn lower_case_first(inner: &mut Tokenizer) -> bool {
+    let known = inner.get_normalizer().cloned();
+    let lowers = |step: &NormalizerWrapper| matches!(step, NormalizerWrapper::Lowercase(_));
+    let steps = match known {
+        Some(NormalizerWrapper::Sequence(sequence)) => sequence.as_ref().to_vec(),
+        other => other.into_iter().collect(),
+    };
+    let is_of_bert =
+        |step: &NormalizerWrapper| matches!(step, NormalizerWrapper::BertNormalizer(bert) if bert.lowercase);
+    let lowers_anyway = steps.iter().any(|step| lowers(step) || is_of_bert(step));
+    if !steps.iter().any(lowers) {
+        let first = NormalizerWrapper::Lowercase(Lowercase);
+        let steps: Vec<NormalizerWrapper> = std::iter::once(first).chain(steps).collect();
+        inner.with_normalizer(Some(Sequence::new(steps)));
+        // Added tokens are looked for in normalised text as it is now.
+        inner.add_tokens(&[]);
+    }
+    !lowers_anyway
+}
+
+fn kind_of_model(fields: &Map<String, Value>) -> Option<&str> {
+    fields.get("model")?.get("type")?.as_str()
+}
+
+fn without_vocabulary(step: &Value) -> Value {
+    let mut step = step.clone();
+    if let Some(fields) = step.as_object_mut() {
+        fields.shift_remove("vocab");
+    }
+    step
+}
+
+fn parse(path: &Path, fields: &Map<String, Value>) -> Result<Tokenizer, Error> {
+    // Through a string: the tokenizer's own reader borrows from its input.
+    let text = serde_json::to_string(fields).map_err(|source| Error::Json { path: path.to_owned(), source })?;
+    let refused = |reason: String| Error::Tokenizer { path: path.to_owned(), reason };
+    // The library trusts the tables in its files, and panics where they are damaged.
+    let parsed = std::panic::catch_unwind(|| Tokenizer::from_bytes(text));
+    let parsed = parsed.map_err(|_| refused("it is damaged. Fetch it again".to_owned()))?;
+    parsed.map_err(|error| refused(error.to_string()))
+}
+
+/// `truncation_side`, or what the last user of `tokenizer.json` left in it.
+fn truncates_left(settings: &TokenizerSettings, file: &Map<String, Value>) -> Result<bool, Error> {
+    match settings.text("truncation_side")? {
+        Some("left") => Ok(true),
+        Some("right") => Ok(false),
+        Some(other) => Err(settings.wrong("truncation_side", "`left` or `right`", &json!(other))),
+        None => {
+            let side = file.get("truncation").and_then(|truncation| truncation.get("direction"));
+            Ok(side.and_then(Value::as_str) == Some("Left"))
+        }
+    }
+}
+
+/// The tokens that the class's post-processor puts around a text, which have to be in the vocabulary; nothing where that of the file
+/// counts.
+fn frame(inner: &Tokenizer, added: &AddedTokens, path: &Path, class: TokenizerClass) -> Result<Option<Frame>, Error> {
+    let [begin, end] = match class {
+        TokenizerClass::AsWritten => return Ok(None),
+        TokenizerClass::XlmRoberta | TokenizerClass::Camembert => ["bos_token", "eos_token"],
+        TokenizerClass::T5 => ["eos_token", "eos_token"],
+        _ => ["cls_token", "sep_token"],
+    };
+    let token = |attribute: &str| {
+        let content = added.attribute(attribute).unwrap_or_default().to_owned();
+        let missing = || {
+            let reason = format!("`{content}`, its `{attribute}`, is not in the vocabulary");
+            Error::Tokenizer { path: path.to_owned(), reason }
+        };
+        let id = inner.token_to_id(&content).ok_or_else(missing);
+        id.map(|id| (content.clone(), id))
+    };
+    Ok(Some(Frame { begin: token(begin)?, end: token(end)? }))
+}
+
+/// Whether the tokenizer had another one.
+fn set_post_processor(inner: &mut Tokenizer, template: Value, path: &Path) -> Result<bool, Error> {
+    let failed = |error: serde_json::Error| Error::Tokenizer { path: path.to_owned(), reason: error.to_string() };
+    let template: PostProcessorWrapper = serde_json::from_value(template).map_err(failed)?;
+    let same = inner.get_post_processor().is_some_and(|known| same_frame(known, &template));
+    if !same {
+        inner.with_post_processor(Some(template));
+    }
+    Ok(!same)
+}
