@@ -30,6 +30,16 @@ pub enum TrainError {
         /// The given value.
         got: String,
     },
+    /// Batches that teach nothing.
+    #[error(
+        "stage `{stage}`: in none of its first {batches} batches has a question a negative: all answers of a batch are the same text (but for case and space), or answer every question of it. The loss would stay 0. Give examples negatives (`dyad-encoder mine`), or other answers"
+    )]
+    NothingToLearn {
+        /// Name of the stage.
+        stage: String,
+        /// Batches that were looked at.
+        batches: u64,
+    },
     /// Examples cannot be read, or make no batch.
     #[error(transparent)]
     Data(#[from] DataError),

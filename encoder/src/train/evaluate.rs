@@ -91,6 +91,7 @@ impl Evaluator {
             texts.push(document.passage().into_owned());
             keys.push(document.key);
         }
+        check_judged(folder, split, &qrels, &keys)?;
         let documents = Judged { tokens: encode(Tower::Answer, &texts)?, keys, texts };
         Ok(Self { path: folder.to_owned(), questions, documents, qrels })
     }
@@ -165,5 +166,24 @@ impl Evaluator {
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Refuses judgements by which every model would have 0, and tells of those that no model can meet.
+fn check_judged(folder: &Path, split: &str, qrels: &Qrels, keys: &[String]) -> Result<(), TrainError> {
+    let known: HashSet<&str> = keys.iter().map(String::as_str).collect();
+    let relevant = qrels::relevant(qrels);
+    let missing: Vec<&str> = relevant.iter().copied().filter(|key| !known.contains(key)).collect();
+    match qrels::check_missing(&relevant, &missing, |key| known.contains(key)) {
+        Ok(None) => Ok(()),
+        Ok(Some(note)) => {
+            tracing::warn!(folder = %folder.display(), "split `{split}`: {note}");
+            Ok(())
+        }
+        Err(reason) => {
+            let held = keys.first().map(String::as_str).unwrap_or_default();
+            let reason = format!("split `{split}`: {reason}. A key of the corpus is `{held}`");
+            Err(TrainError::Evaluation { path: folder.to_owned(), reason })
+        }
     }
 }

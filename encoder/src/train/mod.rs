@@ -18,6 +18,7 @@
 //! | `state.rs`, `tensors.rs` | checkpoints, whole or not at all |
 //! | `publish.rs` | the directory of a run, and the model that it begins from |
 //! | `evaluate.rs` | exact search over a BEIR folder, and a cross encoder's order of its hits |
+//! | `negatives_left.rs` | what is left of a batch's negatives |
 //! | `memory.rs` | what the allocator keeps between steps |
 //! | `log/` | bar, lines of JSON, TensorBoard |
 //! | `error.rs` | why a run cannot begin, go on or save |
@@ -37,6 +38,7 @@ mod error;
 mod evaluate;
 mod log;
 mod memory;
+mod negatives_left;
 mod objective;
 mod publish;
 mod run;

@@ -13,6 +13,7 @@ use super::began::Began;
 use super::config::{Config, Init, Stage, TrainedKind};
 use super::evaluate::{Evaluator, METRICS};
 use super::log::RunLog;
+use super::negatives_left::{NegativesLeft, Verdict};
 use super::publish::{lock, start};
 use super::stages::{Miner, check, pairs, sampler, suits};
 use super::state::{Best, Checkpoints, State};
@@ -212,6 +213,7 @@ impl Run<'_> {
         // A checkpoint that training went on from need not be written again.
         let mut stored = (state.stage_step > 0).then_some(state.step);
         let mut prefetch = Prefetch::batches(sampler, AHEAD)?;
+        let mut left = NegativesLeft::default();
         loop {
             let ended = step.taken() >= step.length().steps;
             let due = |every: u64| every > 0 && state.step > 0 && state.step.is_multiple_of(every);
@@ -243,11 +245,15 @@ impl Run<'_> {
                 break;
             }
             let batches = next(&mut prefetch, stage.batch.accumulate)?;
-            let report = step.run_all(&batches).map_err(|error| match error {
+            let masked = self.check_negatives(stage, &mut left, &batches, step.length())?;
+            let mut report = step.run_all(&batches).map_err(|error| match error {
                 // Counted over all stages, as everything that the log names.
                 Error::GradientNotFinite { norm, .. } => Error::GradientNotFinite { step: state.step + 1, norm },
                 other => other,
             })?;
+            if masked > 0.0 {
+                report.measures.push(("masked-negatives", masked));
+            }
             state.step += 1;
             state.stage_step = report.step;
             if let Some(last) = batches.last() {
@@ -259,6 +265,38 @@ impl Run<'_> {
         }
         self.state = Some(state);
         Ok(())
+    }
+
+    /// The share of the negatives of these batches that are masked; an error where nothing is left to learn from.
+    fn check_negatives(
+        &self,
+        stage: &Stage,
+        left: &mut NegativesLeft,
+        batches: &[TrainBatch],
+        length: Length,
+    ) -> Result<f64, TrainError> {
+        // A cross encoder learns from the candidates of each question alone.
+        if self.config.model.kind == TrainedKind::CrossEncoder {
+            return Ok(0.0);
+        }
+        let masked = left.add(batches);
+        let of_stage = length.steps.saturating_mul(stage.batch.accumulate as u64);
+        match left.judge(length.batches.min(of_stage)) {
+            Some(Verdict::Nothing) if stage.loss.distillation.is_some() || stage.loss.endx.is_some() => tracing::warn!(
+                stage = stage.name,
+                "no question has had a negative in its batch: all answers of a batch are the same text, or answer every question of it. Only the other terms of the loss teach anything"
+            ),
+            Some(Verdict::Nothing) => {
+                return Err(TrainError::NothingToLearn { stage: stage.name.clone(), batches: left.batches() });
+            }
+            Some(Verdict::Masked(share)) => tracing::warn!(
+                stage = stage.name,
+                "{:.0} % of the negatives in batches are masked, because their answers are the same text or answer the question too: the stage learns from the others alone",
+                share * 100.0
+            ),
+            None => {}
+        }
+        Ok(masked)
     }
 
     /// Evaluates where there is something to evaluate over, and keeps the model where it is the best: whether it is; `None` when
