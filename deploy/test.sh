@@ -3,7 +3,7 @@
 #
 #   deploy/test.sh                  PROFILE=ci by default
 #   DYAD_DATA=DIR deploy/test.sh    also the tests on real data
-#   NO_PYTHON=1 deploy/test.sh      without the Python environment (1.9 GB) and the tests that compare with Python
+#   NO_PYTHON=1 deploy/test.sh      without the Python environment (2.4 GB) and the tests that compare with Python
 set -euo pipefail
 
 # Relative to the caller's directory.
@@ -118,6 +118,15 @@ else
 fi
 step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
 step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
+
+# Inputs as public reports had them, and a minute of each generator of more.
+step 'inputs from public reports' "$python" deploy/tests/wild/cases.py "$binaries"
+if [[ -z ${DYAD_PYTHON:-} ]]; then
+  skipped+=('NO_PYTHON=1: files and models of the generators in deploy/tests/wild')
+else
+  step 'generated files' "$DYAD_PYTHON" deploy/tests/wild/files.py "$binaries" --seconds 60
+  step 'generated models' "$DYAD_PYTHON" deploy/tests/wild/models.py "$binaries" --seconds 60
+fi
 
 printf '\n'
 for reason in "${skipped[@]}"; do printf 'skipped: %s\n' "$reason"; done

@@ -97,7 +97,7 @@ fn encode_prints_one_object_per_text() {
 #[test]
 fn prompts_that_are_asked_for_are_those_of_a_model_that_has_them() {
     let root = tempfile::tempdir().unwrap();
-    let (model, out) = (tiny("plain").display().to_string(), root.path().join("out").display().to_string());
+    let (model, out) = (tiny("classic-mean").display().to_string(), root.path().join("out").display().to_string());
     let asked = ["--question-prompt", "the king ", "--answer-prompt", "the river "];
     let run = |words: &[&str], more: &[&str]| {
         let output = command(&[words, more].concat()).output().unwrap();
@@ -109,7 +109,7 @@ fn prompts_that_are_asked_for_are_those_of_a_model_that_has_them() {
         let line: Value = serde_json::from_str(printed.trim()).unwrap();
         serde_json::from_value(line["vector"].clone()).unwrap()
     };
-    run(&["export", "--model", &model, "--out", &out], &asked);
+    run(&["export", "--model", &model, "--dtype", "f32", "--out", &out], &asked);
     for (tower, prompt) in [("question", "the king "), ("answer", "the river ")] {
         let expected = vector(&model, tower, &[], &format!("{prompt}light"));
         assert_eq!(vector(&model, tower, &asked, "light"), expected, "{tower}");

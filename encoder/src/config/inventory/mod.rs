@@ -69,7 +69,7 @@ pub(super) fn check(
             }
             // That of a cross encoder has no file of its own.
             Module::Pooling(_) if has_modules_json && !is_of_transformer(&placed.folder) => {
-                whole(&placed.folder, "config.json", &POOLING)?
+                whole(&placed.folder, "config.json", &POOLING)?;
             }
             Module::MultiHop(_) => whole(&placed.folder, "config.json", &MULTIHOP)?,
             Module::Dense(_) => whole(&placed.folder, "config.json", &DENSE)?,

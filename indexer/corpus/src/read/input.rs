@@ -55,8 +55,7 @@ impl Input {
     fn from_reader(path: PathBuf, total_bytes: Option<u64>, reader: impl Read + Send + 'static) -> Result<Self, Error> {
         let consumed = Arc::new(AtomicU64::new(0));
         let mut counted = Counted { reader, consumed: Arc::clone(&consumed) };
-        let mut head = Vec::with_capacity(HEAD_BYTES);
-        Read::take(&mut counted, HEAD_BYTES as u64).read_to_end(&mut head)?;
+        let head = head(&mut counted)?;
         let compression = compression(&head);
         let refused = |ForeignKind { what, fix }: ForeignKind| Error::ForeignFile { path: path.clone(), what, fix };
         if compression.is_none()
@@ -122,9 +121,27 @@ impl Input {
     }
 }
 
+/// Bytes by which compressions are told.
+const MAGIC_BYTES: usize = 4;
+
 /// What was compressed already when it was compressed, as a server does that compresses every file.
 const TWICE: ForeignKind =
     ForeignKind { what: "compressed twice", fix: "Unpack it once: `gzip -dc FILE > NEW`, or `zstd -dc FILE > NEW`" };
+
+/// Up to [`HEAD_BYTES`] first bytes: as many as come at once, since a pipe may have no more for a while, and enough to tell a compression.
+fn head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let (mut head, mut length) = (vec![0; HEAD_BYTES], 0);
+    while length < MAGIC_BYTES {
+        match reader.read(head.get_mut(length..).unwrap_or_default()) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    head.truncate(length);
+    Ok(head)
+}
 
 /// Name of the compression that begins so.
 fn compression(head: &[u8]) -> Option<&'static str> {
