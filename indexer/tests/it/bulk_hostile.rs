@@ -208,10 +208,13 @@ fn a_step_starts_an_encoder_of_its_own() {
     let (input, scratch) =
         (format!("{}/*", job.fixture.path("input").display()), job.fixture.path("scratch").display().to_string());
     let (url, index) = (job.url("job"), job.url("index"));
-    let own =
-        ["--model", "m", "--device", "cuda:1", "--dtype", "bf16", "--encoder-program", &program, "--scratch", &scratch];
+    let own = [
+        ["--model", "m", "--device", "cuda:1", "--dtype", "bf16", "--answer-prompt", "- passage: "],
+        ["--prompts", "dyad", "--encoder-program", &program, "--scratch", &scratch, "--question-prompt", ""],
+    ]
+    .concat();
     let run = |step: &[&str]| {
-        let output = dyad_indexer().arg("bulk").args(step).args(own).output().unwrap();
+        let output = dyad_indexer().arg("bulk").args(step).args(&own).output().unwrap();
         assert!(output.status.success(), "{step:?}: {}", text(&output.stderr));
         text(&output.stdout)
     };
@@ -220,7 +223,8 @@ fn a_step_starts_an_encoder_of_its_own() {
     assert!(run(&["embed", "--plan", &url, "--partition", "0"]).contains("nothing to do"));
     assert!(job.shard(0).unwrap() && job.commit().unwrap());
     check(&job.fixture, &model_of(&all));
-    let started = "serve --model m --listen 127.0.0.1:0 --while-input --device cuda:1 --dtype bf16\n";
+    let started = "serve --model m --listen 127.0.0.1:0 --while-input --device=cuda:1 --dtype=bf16 --question-prompt= \
+                   --answer-prompt=- passage:  --prompts=dyad\n";
     let log = fs_err::read_to_string(log).unwrap();
     assert_eq!(log.matches(started).count(), 2, "not where nothing is to be done: {log}");
     // A program that is none.
