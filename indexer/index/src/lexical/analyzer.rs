@@ -5,7 +5,7 @@ use tantivy::tokenizer::{
 };
 
 use super::lengths::TermCount;
-use super::words::{ComposeFilter, LongWords, MAX_WORD_BYTES, Words};
+use super::words::{LongWords, LowerComposeFilter, MAX_WORD_BYTES, Words};
 
 /// Name under which every index registers the analyzer. A change of the analyzer needs a new name, so that an earlier release refuses
 /// the index instead of searching it by other terms.
@@ -49,7 +49,7 @@ pub(super) fn analyzer() -> TextAnalyzer {
 /// The same, which counts its terms, and the words that are too long to be one.
 pub(super) fn counting_analyzer(count: TermCount, long: LongWords) -> TextAnalyzer {
     let words = TextAnalyzer::builder(Words::counted(long));
-    stemmed(words.filter(LowerCaser).filter(ComposeFilter).filter(AsciiFoldingFilter), count)
+    stemmed(words.filter(LowerComposeFilter).filter(AsciiFoldingFilter), count)
 }
 
 /// Without stop words, and the rest stemmed.

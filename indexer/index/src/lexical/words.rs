@@ -5,7 +5,6 @@
 //! accents that have no letter of their own, the points of Hebrew, the vowel marks of Arabic, and all that is invisible. In scripts without
 //! spaces between words marks cut as they always did, and so they do in what would be longer than any word.
 
-use std::str::CharIndices;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,7 +54,7 @@ impl Tokenizer for Words {
         self.token.reset();
         WordStream {
             text,
-            chars: text.char_indices(),
+            at: 0,
             bare_until: if self.bare { usize::MAX } else { 0 },
             left_out: &self.left_out,
             token: &mut self.token,
@@ -67,7 +66,8 @@ impl Tokenizer for Words {
 #[derive(Debug)]
 pub(super) struct WordStream<'a> {
     text: &'a str,
-    chars: CharIndices<'a>,
+    /// What has been read, in bytes.
+    at: usize,
     /// Where marks end words: before this place.
     bare_until: usize,
     left_out: &'a LongWords,
@@ -75,10 +75,36 @@ pub(super) struct WordStream<'a> {
 }
 
 impl WordStream<'_> {
-    /// The end of the word that has begun.
-    fn end(&mut self, bare: bool) -> usize {
-        let is_over = |c: char| !c.is_alphanumeric() && (bare || !extends(c));
-        self.chars.by_ref().find(|(_, c)| is_over(*c)).map_or(self.text.len(), |(at, _)| at)
+    /// The start of the next word.
+    fn start(&self) -> Option<usize> {
+        let mut at = self.at;
+        loop {
+            at += self.run_length(at, ByteKind::Gap);
+            let c = self.text[at..].chars().next()?;
+            if c.is_alphanumeric() {
+                return Some(at);
+            }
+            at += c.len_utf8();
+        }
+    }
+
+    /// How many bytes of a kind follow each other at a place.
+    fn run_length(&self, at: usize, kind: ByteKind) -> usize {
+        let is_of_kind = |byte: &&u8| BYTE_KINDS[usize::from(**byte)] == kind;
+        self.text.as_bytes()[at..].iter().take_while(is_of_kind).count()
+    }
+
+    /// The end of the word that begins at `begin`.
+    fn end(&self, begin: usize, bare: bool) -> usize {
+        let belongs = |c: char| c.is_alphanumeric() || (!bare && extends(c));
+        let mut at = begin;
+        loop {
+            at += self.run_length(at, ByteKind::Word);
+            match self.text[at..].chars().next() {
+                Some(c) if belongs(c) => at += c.len_utf8(),
+                _ => return at,
+            }
+        }
     }
 }
 
@@ -86,17 +112,14 @@ impl TokenStream for WordStream<'_> {
     fn advance(&mut self) -> bool {
         self.token.text.clear();
         self.token.position = self.token.position.wrapping_add(1);
-        while let Some((begin, c)) = self.chars.next() {
-            if !c.is_alphanumeric() {
-                continue;
-            }
-            let rest = self.chars.clone();
-            let mut end = self.end(begin < self.bare_until);
+        while let Some(begin) = self.start() {
+            let mut end = self.end(begin, begin < self.bare_until);
             if end - begin >= MAX_WORD_BYTES && begin >= self.bare_until {
                 // Its parts between marks may be short enough.
-                (self.bare_until, self.chars) = (end, rest);
-                end = self.end(true);
+                self.bare_until = end;
+                end = self.end(begin, true);
             }
+            self.at = end;
             if end - begin >= MAX_WORD_BYTES {
                 self.left_out.0.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -116,6 +139,27 @@ impl TokenStream for WordStream<'_> {
         self.token
     }
 }
+
+/// The kinds of a byte of UTF-8. Most text is ASCII, of which a table tells faster than [`char::is_alphanumeric`] where words end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ByteKind {
+    /// An ASCII letter or digit.
+    Word,
+    /// Another ASCII character.
+    Gap,
+    /// Of a longer character.
+    Other,
+}
+
+static BYTE_KINDS: [ByteKind; 256] = {
+    let mut kinds = [ByteKind::Other; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        kinds[byte as usize] = if (byte as u8).is_ascii_alphanumeric() { ByteKind::Word } else { ByteKind::Gap };
+        byte += 1;
+    }
+    kinds
+};
 
 /// Whether a character belongs to the one before it.
 fn extends(c: char) -> bool {
@@ -148,50 +192,64 @@ fn is_decoration(c: char) -> bool {
     }
 }
 
-/// Composes words, and leaves decorations out.
+/// Lowers words as tantivy's `LowerCaser` does, composes them, and leaves decorations out.
 #[derive(Debug, Clone)]
-pub(super) struct ComposeFilter;
+pub(super) struct LowerComposeFilter;
 
-impl TokenFilter for ComposeFilter {
-    type Tokenizer<T: Tokenizer> = ComposeTokenizer<T>;
+impl TokenFilter for LowerComposeFilter {
+    type Tokenizer<T: Tokenizer> = LowerComposeTokenizer<T>;
 
-    fn transform<T: Tokenizer>(self, tokenizer: T) -> ComposeTokenizer<T> {
-        ComposeTokenizer(tokenizer)
+    fn transform<T: Tokenizer>(self, tokenizer: T) -> LowerComposeTokenizer<T> {
+        LowerComposeTokenizer { tokenizer, buffer: String::new() }
     }
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct ComposeTokenizer<T>(T);
+pub(super) struct LowerComposeTokenizer<T> {
+    tokenizer: T,
+    buffer: String,
+}
 
-impl<T: Tokenizer> Tokenizer for ComposeTokenizer<T> {
-    type TokenStream<'a> = ComposeStream<T::TokenStream<'a>>;
+impl<T: Tokenizer> Tokenizer for LowerComposeTokenizer<T> {
+    type TokenStream<'a> = LowerComposeStream<'a, T::TokenStream<'a>>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> Self::TokenStream<'a> {
-        ComposeStream(self.0.token_stream(text))
+        LowerComposeStream { tail: self.tokenizer.token_stream(text), buffer: &mut self.buffer }
     }
 }
 
 #[derive(Debug)]
-pub(super) struct ComposeStream<S>(S);
+pub(super) struct LowerComposeStream<'a, S> {
+    tail: S,
+    buffer: &'a mut String,
+}
 
-impl<S: TokenStream> TokenStream for ComposeStream<S> {
+impl<S: TokenStream> TokenStream for LowerComposeStream<'_, S> {
     fn advance(&mut self) -> bool {
-        if !self.0.advance() {
+        if !self.tail.advance() {
             return false;
         }
-        let text = &mut self.0.token_mut().text;
-        if !text.is_ascii() && !is_plain(text) {
-            *text = composed(text);
+        let text = &mut self.tail.token_mut().text;
+        if text.is_ascii() {
+            text.make_ascii_lowercase();
+            return true;
+        }
+        self.buffer.clear();
+        self.buffer.extend(text.chars().flat_map(char::to_lowercase));
+        if is_plain(self.buffer) {
+            std::mem::swap(text, self.buffer);
+        } else {
+            *text = composed(self.buffer);
         }
         true
     }
 
     fn token(&self) -> &Token {
-        self.0.token()
+        self.tail.token()
     }
 
     fn token_mut(&mut self) -> &mut Token {
-        self.0.token_mut()
+        self.tail.token_mut()
     }
 }
 
@@ -209,7 +267,7 @@ fn composed(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tantivy::tokenizer::{RemoveLongFilter, SimpleTokenizer, TextAnalyzer};
+    use tantivy::tokenizer::{LowerCaser, RemoveLongFilter, SimpleTokenizer, TextAnalyzer};
 
     use super::*;
 
@@ -220,7 +278,7 @@ mod tests {
     }
 
     fn words(text: &str) -> Vec<String> {
-        let mut analyzer = TextAnalyzer::builder(Words::default()).filter(ComposeFilter).build();
+        let mut analyzer = TextAnalyzer::builder(Words::default()).filter(LowerComposeFilter).build();
         all(&mut analyzer, text).into_iter().map(|token| token.text).collect()
     }
 
@@ -286,6 +344,14 @@ mod tests {
             let plain: String = text.chars().filter(|c| !extends(*c)).collect();
             let mut new = TextAnalyzer::builder(Words::default()).build();
             prop_assert_eq!(shown(all(&mut new, &plain)), shown(all(&mut theirs, &plain)));
+        }
+
+        /// Lower case is tantivy's; what is composed already stays.
+        #[test]
+        fn lower_case_is_that_of_tantivy(text in "[A-Za-z0-9 .\u{130}\u{391}-\u{3a1}\u{410}-\u{44f}\u{1e9e}\u{4e2d}]{0,40}") {
+            let mut theirs = TextAnalyzer::builder(Words::default()).filter(LowerCaser).build();
+            let theirs = all(&mut theirs, &text).into_iter().map(|token| composed(&token.text));
+            prop_assert_eq!(words(&text), theirs.collect::<Vec<_>>());
         }
     }
 }
