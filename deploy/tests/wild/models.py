@@ -5,8 +5,8 @@
 
 A tiny random model of every family is written by transformers, and then some of its files are changed, as users and other tools change
 them: tokenizer classes, normalisers, added and special tokens, truncation, poolings, prompts. Both programs then embed texts that are odd
-for one tokenizer or another. Equal to 1e-5, or refused by dyad-encoder with the name of the file: anything else is a difference, which is
-printed with what was changed, and kept.
+for one tokenizer or another. Equal to 1e-5 (or to ten times what sentence-transformers in float32 differs from float64), or refused by
+dyad-encoder with the name of the file: anything else is a difference, which is printed with what was changed, and kept.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from transformers import CamembertConfig, CamembertModel, CamembertTokenizer, XL
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
-ALIKE, COMMAND_S = 1e-5, 60
+ALIKE, ENLARGED, COMMAND_S = 1e-5, 10, 60
 FAMILIES = ("bert", "distilbert", "roberta", "mpnet", "t5-relu", "xlm-roberta", "camembert", "word-list")
 CLASSES = (
     "BertTokenizer BertTokenizerFast DistilBertTokenizer MPNetTokenizerFast RobertaTokenizer XLMRobertaTokenizer CamembertTokenizer "
@@ -334,11 +334,11 @@ def by_dyad(binary: pathlib.Path, folder: pathlib.Path, tower: str, given: list[
     return numpy.array([json.loads(line)["vector"] for line in done.stdout.splitlines()]), ""
 
 
-def by_python(folder: pathlib.Path, tower: str, given: list[str]):
+def by_python(folder: pathlib.Path, tower: str, given: list[str], dtype=torch.float32):
     """Vectors of each text alone, so that padding has no part in them; or the error."""
     try:
         with contextlib.redirect_stderr(None), torch.inference_mode():
-            model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+            model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": dtype})
             encode = model.encode_query if tower == "question" else model.encode_document
             return numpy.array([encode([text], show_progress_bar=False)[0] for text in given]), ""
     except Exception as error:  # Whatever Python says, the directory has no vectors there.
@@ -348,6 +348,11 @@ def by_python(folder: pathlib.Path, tower: str, given: list[str]):
 def unit(rows):
     """Rows of unit length."""
     return rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def distances(rows, others):
+    """The largest difference of each row."""
+    return numpy.abs(unit(rows) - unit(others)).max(axis=1)
 
 
 def trial(binary, bases, scratch, seed, tally):
@@ -373,8 +378,13 @@ def trial(binary, bases, scratch, seed, tally):
         if ours is None and str(folder) not in refusal and folder.name not in refusal:
             return f"seed {seed}, {family}, {done}: the refusal names no file: {refusal}"
         return None
-    off = numpy.abs(unit(ours) - unit(theirs)).max(axis=1)
+    off = distances(ours, theirs)
     if not (off <= ALIKE).all():
+        # A network whose layers enlarge what float32 rounds away: sentence-transformers differs from itself in float64.
+        exact, error = by_python(folder, tower, given, torch.float64)
+        if exact is not None and (distances(ours, exact) <= numpy.maximum(ALIKE, ENLARGED * distances(theirs, exact))).all():
+            tally["equal but for rounding"] += 1
+            return None
         worst = int(numpy.nanargmax(off))
         return f"seed {seed}, {family}, {tower}, {done}: off by {off[worst]:.2g} for {given[worst]!r}"
     tally["equal"] += 1

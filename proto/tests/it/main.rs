@@ -117,7 +117,8 @@ async fn calls_streams_and_refusals() {
 async fn a_connection_ends_at_its_age_and_its_client_connects_again() {
     let age = Duration::from_millis(300);
     let server = start_with(ServerConfig { connections: 1, connection_age: age, ..ServerConfig::default() }).await;
-    let config = ClientConfig { attempts: 1, ..ClientConfig::default() };
+    // A request that is on its way when the connection ends has another attempt.
+    let config = ClientConfig { attempts: 2, first_wait: Duration::from_millis(1), ..ClientConfig::default() };
     let old = EncoderClient::connect(&server.url, config.clone()).await.unwrap();
     assert_eq!(old.info().await.unwrap().name, "lengths");
     let next = EncoderClient::connect(&server.url, config).await.unwrap();

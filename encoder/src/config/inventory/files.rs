@@ -122,7 +122,7 @@ pub(super) const TOKENIZER: SettingsFile = SettingsFile {
 
 /// Settings of `processor_kwargs` that put tokens around a text.
 pub(super) const FRAMED: SettingsFile =
-    SettingsFile { name: "`processor_kwargs`", settings: &[known("add_bos_token add_eos_token", Only(&["false"]))] };
+    SettingsFile { name: "`processor_kwargs`", settings: &[known("add_bos_token add_eos_token", Only(&[]))] };
 
 /// Settings of `processor_kwargs` that say where to fetch.
 pub(super) const PROCESSOR: SettingsFile = SettingsFile {

@@ -95,7 +95,7 @@ impl AddedTokens {
         let listed = self.listed.iter().filter(|token| !known.contains(token));
         let is_new = |token: &&AddedToken| !known.iter().any(|known| known.content == token.content);
         let special = self.special.iter().chain(&self.extra).filter(is_new);
-        let all: Vec<AddedToken> = listed.chain(special).map(|token| self.as_special(token)).collect();
+        let all = last_of_each(listed.chain(special).map(|token| self.as_special(token)));
         let mut trial = inner.clone();
         trial.add_tokens(&all);
         let beyond = |token: &AddedToken| trial.token_to_id(&token.content).is_none_or(|id| id as usize >= table_rows);
@@ -123,6 +123,18 @@ impl AddedTokens {
         token.special |= self.named.values().any(|content| *content == token.content);
         token
     }
+}
+
+/// One token of each text, at the place of its first with the flags of its last: files can name one token twice, with other flags.
+fn last_of_each(tokens: impl Iterator<Item = AddedToken>) -> Vec<AddedToken> {
+    let mut unique: Vec<AddedToken> = Vec::new();
+    for token in tokens {
+        match unique.iter_mut().find(|known| known.content == token.content) {
+            Some(known) => *known = token,
+            None => unique.push(token),
+        }
+    }
+    unique
 }
 
 /// A file's added tokens in the order of their ids.

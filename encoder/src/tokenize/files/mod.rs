@@ -48,16 +48,12 @@ pub(super) fn open(folder: &Path, source: &TokenizerSource, table_rows: usize) -
     let json_path = folder.join("tokenizer.json");
     let written = read_value(&json_path)?;
     let settings = TokenizerSettings::read(folder, &source.processor_kwargs, written.as_ref())?;
-    let config = folder.join("config.json");
-    let stated = settings.text("tokenizer_class")?.map(|name| (settings.origin("tokenizer_class"), name));
-    let stated = stated.or(source.class.as_deref().map(|name| (&*config, name)));
-    let registered = registered_class(&source.model_type).map(|name| (&*config, name));
     let TokenizerFile { mut fields, word_list, path } = match written {
         Some(value) => TokenizerFile::of_json(json_path, value)?,
         None => TokenizerFile::of_word_list(folder)?,
     };
-    let class = match stated.or(registered) {
-        Some((path, name)) => TokenizerClass::of(path, name, &source.model_type)?,
+    let class = match stated_class(folder, source, &settings)? {
+        Some(class) => class,
         // A recurrent encoder of ours; older ones do not say which tokenizer they have.
         None if kind_of_model(&fields) == Some("WordPiece") => TokenizerClass::Bert,
         None => TokenizerClass::AsWritten,
@@ -127,6 +123,22 @@ pub(super) fn open(folder: &Path, source: &TokenizerSource, table_rows: usize) -
     }
     let gives_types = settings.lists("model_input_names", "token_type_ids")?.unwrap_or(class.gives_types());
     Ok(OpenedTokenizer { inner, facts: Value::Object(facts), path, truncates_left, gives_types })
+}
+
+/// The class that a file names, or that of the model type; none where neither is known.
+fn stated_class(
+    folder: &Path,
+    source: &TokenizerSource,
+    settings: &TokenizerSettings,
+) -> Result<Option<TokenizerClass>, Error> {
+    let (config, kwargs) = (folder.join("config.json"), folder.join("sentence_bert_config.json"));
+    let of_settings = settings.text("tokenizer_class")?.map(|name| (settings.origin("tokenizer_class"), name));
+    // `processor_kwargs` replace the class of `config.json`, where there is one, and add none (`AutoTokenizer.from_pretrained`, transformers 5).
+    let given = source.processor_kwargs.get("tokenizer_class").and_then(Value::as_str);
+    let of_config = source.class.as_deref().map(|name| given.map_or((&*config, name), |given| (&*kwargs, given)));
+    let registered = registered_class(&source.model_type).map(|name| (&*config, name));
+    let named = of_settings.or(of_config).or(registered);
+    named.map(|(path, name)| TokenizerClass::of(path, name, &source.model_type)).transpose()
 }
 
 /// Brings texts to lower case before anything else is done to them, as sentence-transformers does for `do_lower_case` of

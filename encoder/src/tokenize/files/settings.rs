@@ -54,8 +54,8 @@ impl TokenizerSettings {
         let mut fields = object(&path)?.unwrap_or_default();
         let mut origins = BTreeMap::new();
         for (name, value) in overrides {
-            // The class is looked for in the file first.
-            if name == "tokenizer_class" && fields.get(name).is_some_and(|class| !class.is_null()) {
+            // It goes before that of `config.json` alone, see `stated_class`.
+            if name == "tokenizer_class" {
                 continue;
             }
             fields.insert(name.clone(), value.clone());
@@ -197,15 +197,20 @@ impl TokenizerSettings {
 
     /// Special tokens without names, where a file lists them.
     pub(super) fn extra(&self) -> Result<Option<Vec<StatedToken>>, Error> {
-        match self.fields.get("extra_special_tokens") {
+        let given = self.fields.get("extra_special_tokens");
+        // Where the newer name has tokens with names, the older one may have some without.
+        let of_older = given.filter(|given| given.is_object()).and(self.fields.get("additional_special_tokens"));
+        let (field, given) = match of_older {
+            Some(tokens) => ("additional_special_tokens", Some(tokens)),
+            None => ("extra_special_tokens", given.filter(|given| !given.is_object())),
+        };
+        match given {
             Some(Value::Array(tokens)) => {
-                let read = |value: &Value| {
-                    stated(value).ok_or_else(|| self.wrong("extra_special_tokens", "a list of tokens", value))
-                };
+                let read = |value: &Value| stated(value).ok_or_else(|| self.wrong(field, "a list of tokens", value));
                 tokens.iter().map(read).collect::<Result<_, _>>().map(Some)
             }
-            None | Some(Value::Null | Value::Object(_)) => Ok(None),
-            Some(other) => Err(self.wrong("extra_special_tokens", "a list of tokens", other)),
+            None | Some(Value::Null) => Ok(None),
+            Some(other) => Err(self.wrong(field, "a list of tokens", other)),
         }
     }
 
