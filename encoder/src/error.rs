@@ -69,7 +69,7 @@ pub enum Error {
         got: String,
     },
     /// A setting that would give other vectors in Python, with a value that is not computed here.
-    #[error("`{}`: setting `{name}` is not supported with this value, only {supported}: {got}. With it the vectors would be others than those computed here", path.display())]
+    #[error("`{}`: setting `{name}` is not supported with this value, only {supported}: {got}. With it the vectors would differ from those computed here", path.display())]
     SettingNotSupported {
         /// The file.
         path: PathBuf,

@@ -143,7 +143,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binaries", type=pathlib.Path, help="folder of the programs")
     parser.add_argument("--only", help="the case of this name")
-    parser.add_argument("--record", action="store_true", help="compute the vectors of models anew")
+    parser.add_argument("--record", action="store_true", help="compute the vectors of models again")
     given = parser.parse_args()
     cases = json.loads(CASES.read_text())
     if given.record:

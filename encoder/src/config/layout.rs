@@ -15,7 +15,7 @@ use super::tower::Tower;
 use super::transformer::TransformerConfig;
 use crate::error::Error;
 
-/// The file of a model's prompts and of what it does beside its modules.
+/// The file of a model's prompts and of what it does in addition to its modules.
 pub(crate) const SETTINGS: &str = "config_sentence_transformers.json";
 
 /// What the peft library leaves in a directory.

@@ -35,7 +35,7 @@ pub(crate) struct TransformerConfig {
     pub(crate) tokenizer: TokenizerSource,
 }
 
-/// What a tokenizer depends on beside its own files.
+/// What a tokenizer depends on in addition to its own files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TokenizerSource {
     /// `model_type` of `config.json`, whose tokenizer class is taken where no file names one.

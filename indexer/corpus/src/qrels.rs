@@ -27,7 +27,7 @@ pub fn read(path: &Path) -> Result<Qrels, Error> {
     while let Some((_, text)) = lines.advance()? {
         let might_be_header = std::mem::take(&mut is_first);
         if might_be_header {
-            header = match Header::of(text) {
+            header = match QrelsHeader::of(text) {
                 Ok(header) => header,
                 Err(problem) => return Err(lines.refuse(problem)),
             };
@@ -111,7 +111,7 @@ const GRADE_COLUMNS: [&str; 9] =
 
 /// Where the columns are that a first line of names announces.
 #[derive(Debug)]
-struct Header {
+struct QrelsHeader {
     query: usize,
     key: usize,
     grade: usize,
@@ -121,7 +121,7 @@ struct Header {
     quoted: bool,
 }
 
-impl Header {
+impl QrelsHeader {
     /// Nothing where a line has no column of one of the three kinds; refused where it has two of one.
     fn of(line: &str) -> Result<Option<Self>, Problem> {
         let tabbed = line.contains('\t');

@@ -90,7 +90,7 @@ pub(super) const TOKENIZER: SettingsFile = SettingsFile {
         known("add_prefix_space", Read("a space before a text, for RoBERTa, XLM-RoBERTa and CamemBERT")),
         known(
             "added_tokens_decoder extra_special_tokens additional_special_tokens",
-            Read("tokens beside the vocabulary"),
+            Read("tokens added to the vocabulary"),
         ),
         known("*_token", Read("special tokens; `add_bos_token` and `add_eos_token` have no effect in a file")),
         known("extra_ids", Read("how many further special tokens T5 has, where no file lists them")),

@@ -1,4 +1,4 @@
-//! The tokens that a tokenizer knows beside its vocabulary: those of its files, and the special tokens of its class
+//! The tokens that a tokenizer knows in addition to its vocabulary: those of its files, and the special tokens of its class
 //! (`TokenizersBackend.__init__` of transformers 5).
 
 use std::collections::BTreeMap;

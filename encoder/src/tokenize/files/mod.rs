@@ -5,7 +5,7 @@
 //! | `class.rs` | which tokenizer class, and what it brings along |
 //! | `settings.rs` | `tokenizer_config.json` and its older companions |
 //! | `pipeline.rs` | the steps that a class builds |
-//! | `added.rs` | the tokens beside the vocabulary |
+//! | `added.rs` | the tokens that are added to the vocabulary |
 //! | `vocabulary.rs` | `vocab.txt` in place of `tokenizer.json` |
 
 mod added;
@@ -22,7 +22,7 @@ use tokenizers::{NormalizerWrapper, PostProcessorWrapper, Tokenizer};
 
 use added::AddedTokens;
 use class::TokenizerClass;
-use pipeline::{Frame, post_processor, rebuild, same_frame};
+use pipeline::{TokenFrame, post_processor, rebuild, same_frame};
 use settings::TokenizerSettings;
 use vocabulary::TokenizerFile;
 
@@ -200,7 +200,12 @@ fn truncates_left(settings: &TokenizerSettings, file: &Map<String, Value>) -> Re
 
 /// The tokens that the class's post-processor puts around a text, which have to be in the vocabulary; nothing where that of the file
 /// counts.
-fn frame(inner: &Tokenizer, added: &AddedTokens, path: &Path, class: TokenizerClass) -> Result<Option<Frame>, Error> {
+fn frame(
+    inner: &Tokenizer,
+    added: &AddedTokens,
+    path: &Path,
+    class: TokenizerClass,
+) -> Result<Option<TokenFrame>, Error> {
     let [begin, end] = match class {
         TokenizerClass::AsWritten => return Ok(None),
         TokenizerClass::XlmRoberta | TokenizerClass::Camembert => ["bos_token", "eos_token"],
@@ -216,7 +221,7 @@ fn frame(inner: &Tokenizer, added: &AddedTokens, path: &Path, class: TokenizerCl
         let id = inner.token_to_id(&content).ok_or_else(missing);
         id.map(|id| (content.clone(), id))
     };
-    Ok(Some(Frame { begin: token(begin)?, end: token(end)? }))
+    Ok(Some(TokenFrame { begin: token(begin)?, end: token(end)? }))
 }
 
 /// Whether the tokenizer had another one.

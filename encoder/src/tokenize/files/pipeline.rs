@@ -86,7 +86,7 @@ pub(super) fn bert_normalizer(normalizer: BertNormalizer) -> Value {
     })
 }
 
-/// Fields of the model beside its vocabulary: name, value, and what a file means that leaves it out.
+/// Fields of the model other than its vocabulary: name, value, and what a file means that leaves it out.
 fn model_settings(
     class: TokenizerClass,
     fields: &Map<String, Value>,
@@ -212,14 +212,14 @@ fn canonical_normalizer(value: &Value, splits_at_spaces: bool) -> Value {
 
 /// The special tokens that a post-processor puts around texts.
 #[derive(Debug, Clone)]
-pub(super) struct Frame {
+pub(super) struct TokenFrame {
     pub(super) begin: (String, u32),
     pub(super) end: (String, u32),
 }
 
 /// The class's post-processor.
-pub(super) fn post_processor(class: TokenizerClass, frame: &Frame) -> Value {
-    let Frame { begin: (begin, begin_id), end: (end, end_id) } = frame;
+pub(super) fn post_processor(class: TokenizerClass, frame: &TokenFrame) -> Value {
+    let TokenFrame { begin: (begin, begin_id), end: (end, end_id) } = frame;
     let token = |name: &str, id: u32| json!({"id": name, "ids": [id], "tokens": [name]});
     let special = |name: &str, of_type: u32| json!({"SpecialToken": {"id": name, "type_id": of_type}});
     let text = |name: &str, of_type: u32| json!({"Sequence": {"id": name, "type_id": of_type}});

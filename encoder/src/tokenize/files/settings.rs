@@ -43,7 +43,7 @@ pub(super) struct TokenizerSettings {
     of_padding: Option<String>,
     /// Where others are from.
     origins: BTreeMap<String, PathBuf>,
-    /// Tokens beside the vocabulary, by the ids that the files give them, of which their order counts.
+    /// Tokens added to the vocabulary, by the ids that the files give them, of which their order counts.
     added: BTreeMap<u64, AddedToken>,
 }
 
@@ -163,7 +163,7 @@ impl TokenizerSettings {
         }
     }
 
-    /// Tokens beside the vocabulary, in the order of their ids.
+    /// Tokens added to the vocabulary, in the order of their ids.
     pub(super) fn added(&self) -> impl Iterator<Item = &AddedToken> {
         self.added.values()
     }

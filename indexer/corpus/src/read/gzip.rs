@@ -7,11 +7,11 @@ use flate2::bufread::GzDecoder;
 
 /// The plain bytes of all members.
 pub(super) struct GzipMembers<R: BufRead> {
-    state: State<R>,
+    state: MemberState<R>,
 }
 
 /// Where the reading stands.
-enum State<R: BufRead> {
+enum MemberState<R: BufRead> {
     /// In a member.
     Member(GzDecoder<R>),
     /// After a member.
@@ -24,29 +24,31 @@ enum State<R: BufRead> {
 
 impl<R: BufRead> GzipMembers<R> {
     pub(super) fn new(raw: R) -> Self {
-        Self { state: State::Member(GzDecoder::new(raw)) }
+        Self { state: MemberState::Member(GzDecoder::new(raw)) }
     }
 
     /// One step; nothing where no byte has come, and more may.
     fn step(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match &mut self.state {
-            State::Member(member) => {
+            MemberState::Member(member) => {
                 let read = member.read(buffer)?;
                 if read > 0 || buffer.is_empty() {
                     return Ok(Some(read));
                 }
-                if let State::Member(member) = std::mem::replace(&mut self.state, State::Ended) {
-                    self.state = State::Between(member.into_inner());
+                if let MemberState::Member(member) = std::mem::replace(&mut self.state, MemberState::Ended) {
+                    self.state = MemberState::Between(member.into_inner());
                 }
                 Ok(None)
             }
-            State::Between(raw) => {
+            MemberState::Between(raw) => {
                 let next = first_after_zeros(raw)?;
-                let State::Between(raw) = std::mem::replace(&mut self.state, State::Ended) else { return Ok(None) };
+                let MemberState::Between(raw) = std::mem::replace(&mut self.state, MemberState::Ended) else {
+                    return Ok(None);
+                };
                 match next {
                     None => Ok(Some(0)),
                     Some(0x1f) => {
-                        self.state = State::Member(GzDecoder::new(raw));
+                        self.state = MemberState::Member(GzDecoder::new(raw));
                         Ok(None)
                     }
                     Some(_) => {
@@ -56,8 +58,8 @@ impl<R: BufRead> GzipMembers<R> {
                     }
                 }
             }
-            State::Ended => Ok(Some(0)),
-            State::Failed(kind, reason) => Err(io::Error::new(*kind, reason.clone())),
+            MemberState::Ended => Ok(Some(0)),
+            MemberState::Failed(kind, reason) => Err(io::Error::new(*kind, reason.clone())),
         }
     }
 }
@@ -71,7 +73,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
                 Err(error) => {
                     // An interrupted read is tried again.
                     if error.kind() != io::ErrorKind::Interrupted {
-                        self.state = State::Failed(error.kind(), error.to_string());
+                        self.state = MemberState::Failed(error.kind(), error.to_string());
                     }
                     return Err(error);
                 }

@@ -31,7 +31,7 @@ pub(super) struct TrecDocuments {
     /// Longest document, mark-up included.
     most: usize,
     /// The last line, where a part of it is left.
-    rest: Option<Part>,
+    rest: Option<TrecPart>,
     place: Place,
     /// Lines of text outside of documents, and the first of them.
     outside: Option<(u64, u64)>,
@@ -39,13 +39,13 @@ pub(super) struct TrecDocuments {
 
 /// A line from a place on.
 #[derive(Debug)]
-struct Part {
+struct TrecPart {
     line: u64,
     text: String,
     at: usize,
 }
 
-impl Part {
+impl TrecPart {
     fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -139,12 +139,12 @@ impl TrecDocuments {
     }
 
     /// What is left of a line, or the next one. A line that cannot be read spoils the document that it is in.
-    fn next_part(&mut self) -> Result<Option<Part>, Error> {
+    fn next_part(&mut self) -> Result<Option<TrecPart>, Error> {
         if let Some(rest) = self.rest.take() {
             return Ok(Some(rest));
         }
         match self.lines.advance() {
-            Ok(line) => Ok(line.map(|(line, text)| Part { line, text: text.to_owned(), at: 0 })),
+            Ok(line) => Ok(line.map(|(line, text)| TrecPart { line, text: text.to_owned(), at: 0 })),
             Err(error) => {
                 if matches!(self.place, Place::Within(..)) {
                     self.place = Place::Skipping;
@@ -215,7 +215,7 @@ fn parse(document: &str) -> Result<Document, Problem> {
 }
 
 /// The elements of one name.
-struct Elements {
+struct TrecElements {
     /// The place of the content of each, and that of all with its tags.
     places: Vec<(Range<usize>, Range<usize>)>,
     /// Whether each that begins has an end.
@@ -223,9 +223,9 @@ struct Elements {
 }
 
 /// The elements of a name. `upper` is the text in capitals, byte by byte.
-fn elements(upper: &str, name: &str) -> Elements {
+fn elements(upper: &str, name: &str) -> TrecElements {
     let (open, close) = (format!("<{name}"), format!("</{name}"));
-    let (mut found, mut from) = (Elements { places: Vec::new(), is_closed: true }, 0);
+    let (mut found, mut from) = (TrecElements { places: Vec::new(), is_closed: true }, 0);
     while let Some(start) = find_from(upper, &open, from) {
         let Some(end_of_tag) = upper.get(start..).and_then(|tag| tag.find('>')) else {
             found.is_closed = false;

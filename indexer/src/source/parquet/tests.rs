@@ -40,10 +40,10 @@ const SCHEMA: &str =
     "message m { required int64 id; optional group vector (LIST) { repeated group list { optional float element; } } }";
 
 /// Values with definition and repetition levels.
-type Lists<'a> = (&'a [f32], &'a [i16], &'a [i16]);
+type ListColumns<'a> = (&'a [f32], &'a [i16], &'a [i16]);
 
 /// A file of keys, and of lists by their definition and repetition levels.
-fn write(path: &Path, schema: &str, ids: &[i64], (values, definition, repetition): Lists<'_>) {
+fn write(path: &Path, schema: &str, ids: &[i64], (values, definition, repetition): ListColumns<'_>) {
     let (schema, properties) = (Arc::new(parse_message_type(schema).unwrap()), Arc::new(WriterProperties::default()));
     let file = fs_err::File::create(path).unwrap();
     let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
@@ -79,7 +79,7 @@ fn lists_of_other_lengths_nulls_and_other_columns_are_refused() {
         let key = KeyColumn::find(&path).and_then(|keys| keys.unwrap().next());
         assert!(first.map_or(key.is_err(), |first| key.is_ok_and(|key| key.as_deref() == Some(first))), "{kind}");
     }
-    let cases: [(Lists<'_>, &str); 5] = [
+    let cases: [(ListColumns<'_>, &str); 5] = [
         ((&[1.0, 2.0, 3.0], &[3; 3], &[0, 1, 0]), "lists of one length"),
         ((&[1.0, 2.0, 3.0], &[3; 3], &[0, 0, 1]), "lists of one length"),
         ((&[1.0, 2.0, 3.0], &[3, 3, 3, 2], &[0, 1, 0, 1]), "got null"),
