@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dyad_files::space::bytes_below;
-use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, Manifest, SHARDS_DIR, manifest_name};
+use dyad_index::manifest::{self, Manifest, SHARD_FOLDERS, ShardEntry, manifest_name};
 use dyad_index::storage::WriteLock;
 use fail::fail_point;
 use serde::Serialize;
@@ -161,23 +161,19 @@ fn remove_one(index: &Path, generation: u64, lock: &WriteLock) -> Result<bool, E
     Ok(manifest::remove(index, generation, lock)?)
 }
 
-/// Bytes under `shards/`, `deletions/` and `metadata/` that none of these generations names.
+/// Bytes in the folders of shards that none of these generations names.
 pub(crate) fn unnamed_bytes(index: &Path, manifests: &[Manifest]) -> Result<u64, Error> {
-    let (mut shards, mut deletions, mut metadata) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for entry in manifests.iter().flat_map(|one| &one.shards) {
-        shards.insert(entry.id.as_str());
-        deletions.extend(entry.deleted.as_ref().map(|deleted| deleted.file.path.as_str()));
-        metadata.extend(entry.metadata.as_ref().map(|updates| updates.id.as_str()));
-    }
+    let parts = manifests.iter().flat_map(|one| &one.shards).flat_map(ShardEntry::parts);
+    let named: BTreeSet<(&str, &str)> = parts.map(|part| (part.folder, part.name)).collect();
     let mut bytes = 0;
-    for (dir, named) in [(SHARDS_DIR, &shards), (DELETIONS_DIR, &deletions), (METADATA_DIR, &metadata)] {
-        let dir = index.join(dir);
+    for folder in SHARD_FOLDERS {
+        let dir = index.join(folder);
         if !dir.exists() {
             continue;
         }
         for entry in fs_err::read_dir(&dir)? {
             let entry = entry?;
-            if !named.contains(entry.file_name().to_string_lossy().as_ref()) {
+            if !named.contains(&(folder, entry.file_name().to_string_lossy().as_ref())) {
                 bytes += bytes_below(&entry.path())?;
             }
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dyad_files::{DirLock, LockError, remove_temporary};
-use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, NEWEST, SHARDS_DIR};
+use dyad_index::manifest::{self, NEWEST, SHARD_FOLDERS, SHARDS_DIR, ShardEntry};
 use dyad_index::storage::WriteLock;
 
 use crate::error::Error;
@@ -116,32 +116,22 @@ fn dead_builds(index: &Path) -> Result<Vec<(PathBuf, Option<DirLock>)>, Error> {
     Ok(dead)
 }
 
-/// Moves shards, deletions and metadata that no manifest names into a build's directory. The index's lock is held, so none is
-/// being published.
+/// Moves parts of shards that no manifest names into a build's directory. The index's lock is held, so none is being published.
 fn set_unnamed_aside(index: &Path, workspace: &Path) -> Result<(), Error> {
-    let (mut shards, mut deletions, mut metadata) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut named: BTreeSet<(&str, String)> = BTreeSet::new();
     for generation in manifest::generations(index)? {
         // A manifest that cannot be read may name any shard: then none is removed.
         let Ok(manifest) = manifest::load(index, generation) else { return Ok(()) };
-        for shard in manifest.shards {
-            shards.insert(shard.id);
-            deletions.extend(shard.deleted.map(|deleted| deleted.file.path));
-            metadata.extend(shard.metadata.map(|updates| updates.id));
-        }
+        let parts = manifest.shards.iter().flat_map(ShardEntry::parts);
+        named.extend(parts.map(|part| (part.folder, part.name.to_owned())));
     }
     let aside = workspace.join(UNNAMED_DIR);
-    move_unnamed(&index.join(SHARDS_DIR), &shards, is_shard_id, &aside)?;
-    move_unnamed(&index.join(DELETIONS_DIR), &deletions, is_change_name, &aside)?;
-    move_unnamed(&index.join(METADATA_DIR), &metadata, is_change_name, &aside)
+    SHARD_FOLDERS.iter().try_for_each(|folder| move_unnamed(index, folder, &named, &aside))
 }
 
-fn move_unnamed(
-    dir: &Path,
-    named: &BTreeSet<String>,
-    is_ours: impl Fn(&str) -> bool,
-    aside: &Path,
-) -> Result<(), Error> {
-    let entries = match fs_err::read_dir(dir) {
+fn move_unnamed(index: &Path, folder: &str, named: &BTreeSet<(&str, String)>, aside: &Path) -> Result<(), Error> {
+    let is_ours = if folder == SHARDS_DIR { is_shard_id } else { is_change_name };
+    let entries = match fs_err::read_dir(index.join(folder)) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error.into()),
@@ -151,10 +141,11 @@ fn move_unnamed(
         let name = entry.file_name();
         let name = name.to_string_lossy();
         // Other files there are not ours to remove.
-        if is_ours(&name) && !named.contains(name.as_ref()) {
+        if is_ours(&name) && !named.contains(&(folder, name.clone().into_owned())) {
             tracing::info!("removing `{}`, which no generation names", entry.path().display());
-            fs_err::create_dir_all(aside)?;
-            fs_err::rename(entry.path(), aside.join(name.as_ref()))?;
+            // Deletions, metadata and calibrations of one shard may have one name.
+            fs_err::create_dir_all(aside.join(folder))?;
+            fs_err::rename(entry.path(), aside.join(folder).join(name.as_ref()))?;
         }
     }
     Ok(())

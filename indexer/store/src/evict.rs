@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, Manifest, SHARDS_DIR};
+use dyad_index::manifest::{self, Manifest, SHARD_FOLDERS};
 use dyad_index::storage::WriteLock;
 
 use crate::error::Result;
@@ -72,7 +72,7 @@ pub(crate) fn sweep(index: &Path, spared: &[IndexFile]) -> Result<()> {
         // One that cannot be read may name any file: then none is removed.
         named.extend(files_of(&manifest::load(index, generation)?).iter().map(place_of));
     }
-    for folder in [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR] {
+    for folder in SHARD_FOLDERS {
         for path in entries(&index.join(folder))? {
             let place = Path::new(folder).join(path.file_name().unwrap_or_default());
             if !named.contains(&place) {
@@ -86,7 +86,7 @@ pub(crate) fn sweep(index: &Path, spared: &[IndexFile]) -> Result<()> {
     gone(fs_err::remove_dir_all(removed)).map(drop)
 }
 
-/// What a file is moved with: a directory in `shards/` or `metadata/`, or itself.
+/// What a file is moved with: a directory of the index's folders, or itself.
 fn place_of(file: &IndexFile) -> PathBuf {
     file.entry.path.splitn(3, '/').take(2).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dyad_index::manifest::{DELETIONS_DIR, FileEntry, METADATA_DIR, Manifest, SHARDS_DIR};
+use dyad_index::manifest::{FileEntry, Manifest, SHARDS_DIR, ShardEntry};
 
 use crate::error::{Error, Result};
 
@@ -17,19 +17,13 @@ pub(crate) struct IndexFile {
 
 /// All files that a manifest names, in its order.
 pub(crate) fn files_of(manifest: &Manifest) -> Vec<IndexFile> {
-    let file = |dir: String, entry: &FileEntry, is_named_by_content: bool| IndexFile {
-        entry: FileEntry { path: format!("{dir}/{}", entry.path), ..entry.clone() },
-        is_named_by_content,
-    };
     let mut files = Vec::new();
-    for shard in &manifest.shards {
-        let dir = format!("{SHARDS_DIR}/{}", shard.id);
-        files.extend(shard.files.iter().map(|entry| file(dir.clone(), entry, true)));
-        files.extend(shard.deleted.iter().map(|deleted| file(DELETIONS_DIR.to_owned(), &deleted.file, false)));
-        let of_metadata = shard.metadata.iter().flat_map(|metadata| {
-            metadata.files.iter().map(|entry| file(format!("{METADATA_DIR}/{}", metadata.id), entry, false))
-        });
-        files.extend(of_metadata);
+    for part in manifest.shards.iter().flat_map(ShardEntry::parts) {
+        let is_named_by_content = part.folder == SHARDS_DIR;
+        files.extend(part.files.iter().map(|entry| IndexFile {
+            entry: FileEntry { path: part.path_of(entry), ..entry.clone() },
+            is_named_by_content,
+        }));
     }
     files
 }

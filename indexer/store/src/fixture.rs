@@ -54,7 +54,7 @@ impl Pushing {
         fs_err::write(folder.join("dense.dyad"), &bytes).unwrap();
         let (path, crc32c) = ("dense.dyad".into(), crc32c::crc32c(&bytes));
         let files = vec![FileEntry { path, bytes: bytes.len() as u64, crc32c }];
-        ShardEntry { id: id.into(), documents: 1, files, deleted: None, metadata: None }
+        ShardEntry { id: id.into(), documents: 1, files, deleted: None, metadata: None, calibration: None }
     }
 
     pub(crate) fn roll_back(&self, generation: u64) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
+use dyad_index::manifest::{self, SHARD_FOLDERS};
 
 use crate::error::{Error, Result};
 use crate::files::files_of;
@@ -81,9 +81,7 @@ impl Survey {
             let manifest = manifest::parse(&std::path::Path::new(remote.url()).join(&object.name), &bytes)?;
             named.extend(files_of(&manifest).into_iter().map(|file| file.entry.path));
         }
-        let is_ours = |name: &str| {
-            [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR].iter().any(|dir| name.split('/').next() == Some(dir))
-        };
+        let is_ours = |name: &str| SHARD_FOLDERS.iter().any(|dir| name.split('/').next() == Some(dir));
         let unnamed =
             objects.iter().filter(|object| is_ours(&object.name) && !named.contains(&object.name) && is_old(object));
         let mut files = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dyad_files::space::{FreeSpace, check_space, free_space};
 use dyad_files::{DirLock, LockError, create_dir_synced, sync_dir};
-use dyad_index::manifest::{self, DELETIONS_DIR, METADATA_DIR, SHARDS_DIR};
+use dyad_index::manifest::{self, DELETIONS_DIR, SHARD_FOLDERS};
 use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
@@ -207,7 +207,7 @@ fn place(index: &Path, staging: &Path, missing: &[&IndexFile]) -> Result<()> {
         }
         changed.extend([index.join(folder), index.join(&file.entry.path).parent().unwrap_or(index).to_owned()]);
     }
-    for folder in [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR].map(|folder| index.join(folder)) {
+    for folder in SHARD_FOLDERS.map(|folder| index.join(folder)) {
         if folder.is_dir() {
             changed.insert(folder);
         }

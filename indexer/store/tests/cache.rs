@@ -87,7 +87,7 @@ fn shard(index: &Path, id: &str) -> ShardEntry {
     let bytes: Vec<u8> = id.bytes().cycle().take(SHARD as usize).collect();
     fs_err::write(folder.join("dense.dyad"), &bytes).unwrap();
     let file = FileEntry { path: "dense.dyad".into(), bytes: SHARD, crc32c: crc32c::crc32c(&bytes) };
-    ShardEntry { id: id.into(), documents: 1, files: vec![file], deleted: None, metadata: None }
+    ShardEntry { id: id.into(), documents: 1, files: vec![file], deleted: None, metadata: None, calibration: None }
 }
 
 /// What is in a folder, between spaces.

@@ -42,7 +42,7 @@ fn valid() -> Vec<u8> {
         ModelRecord { name: "m".into(), fingerprint: "f".into(), dim: 3, metric: Metric::Cosine, max_tokens: 8 };
     let file = |path: &str| FileEntry { path: path.into(), bytes: 2, crc32c: 3 };
     let shard =
-        |id: &str| ShardEntry { id: id.into(), documents: 7, files: vec![file("dense.dyad"), file("text/meta.json")], deleted: None, metadata: None };
+        |id: &str| ShardEntry { id: id.into(), documents: 7, files: vec![file("dense.dyad"), file("text/meta.json")], deleted: None, metadata: None, calibration: None };
     let shards = vec![shard("abc"), shard("abd")];
     let manifest =
         Manifest { format_version: 2, generation: 1, parent: Some(1), created_unix_s: 5, tool: "t".into(), model, min_recall: None, change: None, shards };

@@ -24,8 +24,8 @@ pub use newest::{NEWEST, note_number};
 pub use pointer::{POINTER, current_generation, manifest_name, parse_pointer, pointer_to};
 pub use reader_lock::ReaderLock;
 pub use record::{
-    Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR, Manifest, MetadataEntry, MinRecall,
-    SHARDS_DIR, ShardEntry,
+    CALIBRATIONS_DIR, CalibrationEntry, Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR,
+    Manifest, MetadataEntry, MinRecall, SHARD_FOLDERS, SHARDS_DIR, ShardEntry, ShardPart,
 };
 pub use store::{adopt, current, load, next_generation, parse, point_to, publish, remove};
 

@@ -17,6 +17,11 @@ pub const DELETIONS_DIR: &str = "deletions";
 /// Directory of changed metadata inside an index.
 pub const METADATA_DIR: &str = "metadata";
 
+/// Directory of the questions that calibrated shards after they were built, inside an index.
+pub const CALIBRATIONS_DIR: &str = "calibrations";
+/// The directories of all that shards consist of.
+pub const SHARD_FOLDERS: [&str; 4] = [SHARDS_DIR, DELETIONS_DIR, METADATA_DIR, CALIBRATIONS_DIR];
+
 /// One generation of an index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -118,6 +123,38 @@ pub struct ShardEntry {
     /// Metadata of its documents that were changed since it was built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<MetadataEntry>,
+    /// The questions by which it was measured after it was built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<CalibrationEntry>,
+}
+
+/// Part of a shard: a directory in one of the [`SHARD_FOLDERS`], or a file.
+#[derive(Debug, Clone, Copy)]
+pub struct ShardPart<'a> {
+    /// Which of the folders.
+    pub folder: &'static str,
+    /// Its name there.
+    pub name: &'a str,
+    /// Its files; of a file, itself.
+    pub files: &'a [FileEntry],
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+impl<'a> ShardPart<'a> {
+    /// Every name that becomes part of a path.
+    pub(super) fn names(self) -> impl Iterator<Item = &'a str> {
+        self.files.iter().map(|file| file.path.as_str()).chain([self.name])
+    }
+
+    /// The path of one of its files, below the index.
+    pub fn path_of(&self, file: &FileEntry) -> String {
+        if self.is_dir {
+            format!("{}/{}/{}", self.folder, self.name, file.path)
+        } else {
+            format!("{}/{}", self.folder, file.path)
+        }
+    }
 }
 
 /// The documents of a shard with other metadata than it was built with: all of them, also those of earlier generations.
@@ -127,6 +164,17 @@ pub struct MetadataEntry {
     pub id: String,
     /// How many.
     pub documents: u64,
+    /// Every file.
+    pub files: Vec<FileEntry>,
+}
+
+/// The questions by which a shard was measured after it was built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalibrationEntry {
+    /// Name of the directory in [`CALIBRATIONS_DIR`].
+    pub id: String,
+    /// How many.
+    pub questions: u64,
     /// Every file.
     pub files: Vec<FileEntry>,
 }
@@ -159,6 +207,30 @@ impl Manifest {
 }
 
 impl ShardEntry {
+    /// All that it consists of.
+    pub fn parts(&self) -> impl Iterator<Item = ShardPart<'_>> {
+        let shard = ShardPart { folder: SHARDS_DIR, name: &self.id, files: &self.files, is_dir: true };
+        let deletions = self.deleted.iter().map(|deleted| ShardPart {
+            folder: DELETIONS_DIR,
+            name: &deleted.file.path,
+            files: std::slice::from_ref(&deleted.file),
+            is_dir: false,
+        });
+        let metadata = self.metadata.iter().map(|updates| ShardPart {
+            folder: METADATA_DIR,
+            name: &updates.id,
+            files: &updates.files,
+            is_dir: true,
+        });
+        let calibration = self.calibration.iter().map(|calibration| ShardPart {
+            folder: CALIBRATIONS_DIR,
+            name: &calibration.id,
+            files: &calibration.files,
+            is_dir: true,
+        });
+        std::iter::once(shard).chain(deletions).chain(metadata).chain(calibration)
+    }
+
     /// Documents that are not deleted.
     pub fn live(&self) -> u64 {
         self.documents.saturating_sub(self.deleted.as_ref().map_or(0, |deleted| deleted.documents))

@@ -9,7 +9,7 @@ use super::intent::{self, generations};
 use super::newest::{newest_removed, note_number};
 use super::pointer::{POINTER, current_generation, damaged, manifest_name, pointer_to, read_pointer};
 use super::reader_lock::remove_unread;
-use super::record::{MANIFEST_VERSION, Manifest};
+use super::record::{MANIFEST_VERSION, Manifest, ShardPart};
 use crate::error::{Error, Result};
 use crate::storage::WriteLock;
 
@@ -31,11 +31,7 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         !name.is_empty() && Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
     };
     for shard in &manifest.shards {
-        let updates = shard.metadata.as_ref();
-        let files = shard.files.iter().chain(shard.deleted.as_ref().map(|deleted| &deleted.file));
-        let files = files.chain(updates.into_iter().flat_map(|updates| &updates.files)).map(|file| &file.path);
-        let ids = std::iter::once(&shard.id).chain(updates.map(|updates| &updates.id));
-        let bad = ids.chain(files).find(|name| !plain(name));
+        let bad = shard.parts().flat_map(ShardPart::names).find(|name| !plain(name));
         if let Some(name) = bad {
             return Err(damaged(
                 path.to_owned(),

@@ -14,7 +14,8 @@ fn manifest(generation: u64) -> Manifest {
         max_tokens: 8,
     };
     let files = vec![FileEntry { path: "text/meta.json".into(), bytes: 2, crc32c: 3 }];
-    let shards = vec![ShardEntry { id: "abc".into(), documents: 7, files, deleted: None, metadata: None }];
+    let shards =
+        vec![ShardEntry { id: "abc".into(), documents: 7, files, deleted: None, metadata: None, calibration: None }];
     let (parent, tool, min_recall, change) = (None, "t".into(), None, None);
     Manifest { format_version: 2, generation, parent, created_unix_s: 5, tool, model, min_recall, change, shards }
 }
