@@ -36,6 +36,10 @@ const MAGIC: [u8; 8] = *b"DYADDELS";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 64;
 
+/// The fix for a damaged file of what was changed of a shard.
+pub(crate) const DAMAGED_CHANGE: &str =
+    "Write an intact copy of it under another name and `mv` it there, or go back to an earlier generation";
+
 /// Which documents of a shard are deleted, and what follows from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deletions {
@@ -172,7 +176,7 @@ impl Deletions {
             part: part.to_owned(),
             expected,
             got,
-            hint: "Write an intact copy of it under another name and `mv` it there, or go back to an earlier generation",
+            hint: DAMAGED_CHANGE,
         };
         if bytes.len() as u64 != entry.file.bytes {
             return Err(damaged("length", entry.file.bytes.to_string(), bytes.len().to_string()));

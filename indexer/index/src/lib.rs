@@ -16,7 +16,7 @@
 //! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |
 //! | [`manifest`] | generations and the `CURRENT` pointer |
 //! | [`ground_truth`] | the questions of a certificate and their exact nearest nodes |
-//! | [`deletions`] | the deleted documents of a shard |
+//! | [`deletions`], [`calibration`] | the deleted documents of a shard; what it was measured by after it was built |
 //! | [`shard`] | one shard: write, open, search, verify |
 //! | [`lexical`] | the tantivy index next to the vectors; filters; BM25 with corpus-wide statistics |
 //! | [`fusion`] | how the two rankings of an index are fused, where that was learned |
@@ -25,6 +25,7 @@
 //!
 //! Scores are inner products or BM25 sums: larger is better. Ties are broken by document key, ascending.
 
+pub mod calibration;
 pub mod cancel;
 pub mod certificate;
 pub mod deletions;

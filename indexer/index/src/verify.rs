@@ -4,13 +4,15 @@ use std::path::Path;
 
 use dyad_files::crc32c_of_file_until;
 
+use crate::calibration::Calibration;
 use crate::cancel::{Cancel, Never};
 use crate::deletions::{DeletedTerms, Deletions};
 use crate::error::{Error, Result};
+use crate::ground_truth::GroundTruth;
 use crate::lexical::{MetadataUpdates, TextShard};
 use crate::manifest::{
-    self, DELETIONS_DIR, DeletedEntry, FileEntry, METADATA_DIR, Manifest, MetadataEntry, ReaderLock, SHARDS_DIR,
-    ShardEntry,
+    self, CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, FileEntry, METADATA_DIR, Manifest,
+    MetadataEntry, ReaderLock, SHARDS_DIR, ShardEntry,
 };
 use crate::model::ModelRecord;
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
@@ -187,6 +189,9 @@ fn verify_shard(
     if let Some(updates) = &entry.metadata {
         verify_updates(index, updates, &dense, cancel, findings);
     }
+    if let Some(calibration) = &entry.calibration {
+        verify_calibration(index, calibration, &dense, cancel, findings);
+    }
     (findings.problems.len() == before && !findings.stopped).then(|| Valid { id: entry.id.clone(), dense, deletions })
 }
 
@@ -217,6 +222,32 @@ fn verify_deletions(
         Err(error) => findings.failed(&error),
     }
     None
+}
+
+/// The questions must be of the shard's dimension, and their nearest nodes nodes of it.
+fn verify_calibration(
+    index: &Path,
+    entry: &CalibrationEntry,
+    dense: &DenseShard,
+    cancel: &dyn Cancel,
+    findings: &mut Findings,
+) {
+    let dir = index.join(CALIBRATIONS_DIR).join(&entry.id);
+    let intact = entry.files.iter().filter(|file| check_file(&dir, file, cancel, findings)).count();
+    if intact < entry.files.len() {
+        return;
+    }
+    let opened = Calibration::open(index, entry).and_then(|calibration| {
+        let path = calibration.ground_truth_path();
+        GroundTruth::open(&path, dense.meta().model.dim, dense.len())
+    });
+    match opened {
+        Ok(truth) if truth.questions.len() as u64 == entry.questions => {}
+        Ok(truth) => {
+            findings.differ(&dir, "questions", &entry.questions.to_string(), &truth.questions.len().to_string());
+        }
+        Err(error) => findings.failed(&error),
+    }
 }
 
 /// The keys of documents with changed metadata must be those of their nodes.

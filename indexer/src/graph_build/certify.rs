@@ -11,15 +11,15 @@ use dyad_index::format::RowType;
 use dyad_index::format::graph::LinksView;
 use dyad_index::ground_truth::{self, GroundTruth};
 use dyad_index::search::{
-    ExactRows as _, Hits, PlannedSearch, Question, RESCORED, RowRange, SCAN_BATCH, SearchParams, SearchScratch,
-    ShardView, VectorRows, exact_scan,
+    ExactRows as _, Hits, PlannedSearch, Question, RowRange, SCAN_BATCH, SearchParams, SearchScratch, ShardView,
+    VectorRows, exact_scan,
 };
-use dyad_index::{
-    Arranged, Certificate, ExpansionPoint, FilteredRecall, Metric, QuerySource, RankScore, RecallPoint, Scored,
-};
+use dyad_index::{Arranged, Certificate, ExpansionPoint, FilteredRecall, Metric, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
 
+use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, length, slots};
 use super::certify_filtered::{Asked, Searched, certify_filtered};
+use super::far_questions::{FAR_QUESTIONS, far_questions};
 use super::order;
 use super::recall::{expansions, mean, others, share};
 use super::recall_gate::RecallGate;
@@ -34,10 +34,6 @@ pub const QUERIES: usize = 500;
 pub const HELD_OUT: usize = 1_000;
 /// Rows that all questions are compared with before the next rows: 200 MB of 384 values.
 const SCANNED_ROWS: usize = 1 << 17;
-/// Deepest rank of the score profile.
-pub const PROFILE_RANKS: usize = 2_048;
-/// Makes the sample differ from the first nodes in the order of insertion.
-pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
 /// The vectors of a shard.
 #[derive(Clone, Copy)]
@@ -86,42 +82,60 @@ pub fn certify(
     let (asked, source) = ask(given, gate, seed);
     let metric = arranged.codes.codec.metric();
     let others = given.len() - usize::from(source == QuerySource::Documents && !given.is_empty());
-    let depth = others.min(PROFILE_RANKS);
+    let depth = others.min(DEEPEST_RANK);
     let exact = exact(&asked, given, SCANNED_ROWS, depth, metric, control)?;
-    let certificate = Certificate {
+    let sample: Vec<&[f32]> =
+        order::sample(given.len(), QUERIES, seed ^ SAMPLE_SEED).into_iter().map(|node| given.row(node)).collect();
+    let far = far_questions(asked.iter().map(|asked| asked.row), &sample, metric, seed);
+    let far: Vec<Query<'_>> = far.chunks_exact(given.dim().max(1)).map(|row| Query { row, node: None }).collect();
+    let exact_far = self::exact(&far, given, SCANNED_ROWS, 10.min(given.len()), metric, control)?;
+    let lengths: Vec<f32> = asked.iter().map(|asked| length(asked.row, metric)).collect();
+    let mut certificate = Certificate {
         vectors: given.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
         links_added: repaired.links_added,
         unreachable: graph.reachable().iter().filter(|reached| !**reached).count() as u64,
         queries: asked.len() as u64,
         source,
-        profile: profile(&exact, depth),
-        expansions: Vec::new(),
-        recall: Vec::new(),
-        filtered: None,
-        lost_since: 0.0,
+        calibration: calibration(&exact, &lengths, depth),
+        ..Certificate::default()
     };
     let links = arranged.layout.view();
     let served = ServedRows { rows: given, row_type: rows.served_as };
     let view =
         ShardView { codes: arranged.codes.view(), links: &links, order: Some(links.order()), rows: &served, metric };
-    let margins = PlannedSearch { view, certificate: &certificate };
-    let mut expansions = Vec::new();
+    let slots = slots(links.order());
+    let asked_with = |kind| MeasuredQuestions { asked: &asked, exact: &exact, slots: &slots, kind };
     for ef in gate.widths() {
         control.check()?;
-        expansions.push(measure_expansions(&margins, &asked, ef));
+        certificate.expansions.push(measure_expansions(
+            &Planned { view, certificate: &certificate },
+            &asked_with(BeamKind::Adaptive),
+            ef,
+        ));
         control.progress.advance(asked.len() as u64);
     }
-    let certificate = Certificate { expansions, ..certificate.clone() };
-    let planned = PlannedSearch { view: margins.view, certificate: &certificate };
-    let mut recall = Vec::new();
+    // Adaptive searches become beams where a certificate says that those find more: it says nothing until all is measured.
+    let (mut recall, mut recall_adaptive, mut recall_far) = (Vec::new(), Vec::new(), Vec::new());
     for ef in gate.widths() {
         control.check()?;
-        recall.push(measure(&planned, &asked, &exact, ef));
+        let planned = Planned { view, certificate: &certificate };
+        let (beam, adaptive) = (
+            measure(&planned, &asked_with(BeamKind::Fixed), ef),
+            measure(&planned, &asked_with(BeamKind::Adaptive), ef),
+        );
+        let far = MeasuredQuestions { asked: &far, exact: &exact_far, slots: &slots, kind: BeamKind::Adaptive };
+        let far = measure(&planned, &far, ef);
+        recall.push(beam);
+        recall_adaptive.push(adaptive);
+        recall_far.push(far);
         control.progress.advance(asked.len() as u64);
     }
-    let filtered = filtered(&planned, &asked, &exact, seed, control)?;
-    let certificate = Certificate { recall, filtered: Some(filtered), ..certificate.clone() };
+    certificate.recall = recall;
+    certificate.adaptive = recall_adaptive;
+    certificate.out_of_distribution = recall_far;
+    let filtered = filtered(&Planned { view, certificate: &certificate }, &asked, &exact, seed, control)?;
+    let certificate = Certificate { filtered: Some(filtered), ..certificate };
     let questions = match source {
         QuerySource::Documents => ground_truth::Questions::Nodes(asked.iter().filter_map(|asked| asked.node).collect()),
         QuerySource::HeldOut => {
@@ -134,13 +148,14 @@ pub fn certify(
     Ok(Certified { certificate, ground_truth })
 }
 
-/// Searches that a certificate takes: for each question the exact one, and two for each beam width.
+/// Searches that a certificate takes: for each question the exact one, and two for each beam width; and the exact ones of far questions.
 pub fn searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     let asked = match gate.questions {
         Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
         _ => n.min(QUERIES),
     };
-    asked as u64 * (1 + 2 * gate.widths().len() as u64)
+    let far = asked.min(FAR_QUESTIONS);
+    asked as u64 * (1 + 2 * gate.widths().len() as u64) + far as u64
 }
 
 fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<Query<'a>>, QuerySource) {
@@ -196,18 +211,39 @@ fn exact(
     Ok(nearest)
 }
 
-/// Mean exact score at ranks 1, 2, 4 and so on, up to `depth`.
-pub(super) fn profile(exact: &[Vec<Scored>], depth: usize) -> Vec<RankScore> {
-    let ranks = std::iter::successors(Some(1), |rank| Some(rank * 2)).take_while(|rank| *rank <= depth);
-    let mean = |rank: usize| -> f64 {
-        let scores = exact.iter().filter_map(|hits| hits.get(rank - 1)).map(|hit| f64::from(hit.score));
-        scores.sum::<f64>() / exact.len().max(1) as f64
-    };
-    ranks.map(|rank| RankScore { rank, score: mean(rank) }).collect()
-}
-
 /// A finished graph, and its vectors as they will be served.
 type Planned<'a> = PlannedSearch<'a, LinksView<'a>, ServedRows<'a>>;
+
+/// How a beam width is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BeamKind {
+    Fixed,
+    Adaptive,
+}
+
+/// Questions, and how they are asked.
+struct MeasuredQuestions<'a> {
+    asked: &'a [Query<'a>],
+    exact: &'a [Vec<Scored>],
+    /// By node.
+    slots: &'a [u32],
+    kind: BeamKind,
+}
+
+impl MeasuredQuestions<'_> {
+    /// The hits of one of them, itself left out: as a new question finds them, without the links of the document that asks.
+    fn search(
+        &self,
+        planned: &Planned<'_>,
+        asked: &Query<'_>,
+        params: &SearchParams<'_>,
+        scratch: &mut SearchScratch,
+    ) -> Hits<Scored> {
+        let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
+        let params = SearchParams { left_out, adaptive: self.kind == BeamKind::Adaptive, ..*params };
+        planned.search_graph_alone(asked.row, &params, scratch)
+    }
+}
 
 /// Scores hits by the vectors that were given: rounded scores cannot be compared with those of the exact hits.
 fn exactly(planned: &Planned<'_>, mut hits: Vec<Scored>, row: &[f32]) -> Vec<Scored> {
@@ -218,40 +254,27 @@ fn exactly(planned: &Planned<'_>, mut hits: Vec<Scored>, row: &[f32]) -> Vec<Sco
 }
 
 /// Expansions at one beam width, of searches that their margin alone ends.
-fn measure_expansions(planned: &Planned<'_>, asked: &[Query<'_>], ef: usize) -> ExpansionPoint {
-    let margin = planned.certificate.margin(10, ef.max(10));
+fn measure_expansions(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> ExpansionPoint {
     let one = |scratch: &mut SearchScratch, asked: &Query<'_>| {
-        // A document finds itself first.
-        let k = 10 + usize::from(asked.node.is_some());
-        let params = SearchParams { margin, ..SearchParams::new(k, ef) };
-        planned.view.search_one(asked.row, &params, scratch).cost.expanded
+        let params = SearchParams { expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
+        questions.search(planned, asked, &params, scratch).cost.expanded
     };
-    expansions(ef, asked.par_iter().map_init(SearchScratch::default, one).collect())
+    expansions(ef, questions.asked.par_iter().map_init(SearchScratch::default, one).collect())
 }
 
 /// Measures one beam width, searched as it is served: with the margins and bounds of the certificate.
-fn measure(planned: &Planned<'_>, asked: &[Query<'_>], exact: &[Vec<Scored>], ef: usize) -> RecallPoint {
+fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> RecallPoint {
+    let MeasuredQuestions { asked, exact, .. } = *questions;
     let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
     let measured: Vec<(f64, f64, u64, u64)> = asked
         .par_iter()
         .zip(exact)
         .map_init(SearchScratch::default, |scratch, (asked, exact)| {
-            let search = |k: usize, scratch: &mut SearchScratch| {
-                let margin = planned.certificate.margin(k, ef.max(k));
-                let expansion_bound = planned.certificate.expansion_bound(k, ef.max(k));
-                // A document finds itself first.
-                let k = k + usize::from(asked.node.is_some());
-                let params = SearchParams { margin, expansion_bound, ..SearchParams::new(k, ef) };
-                planned.view.search_one(asked.row, &params, scratch)
-            };
-            let found = search(10, scratch);
+            let mut search = |k: usize| questions.search(planned, asked, &SearchParams::new(k, ef), scratch);
+            let found = search(10);
             let cost = found.cost;
-            let at_10 = share(&exactly(planned, others(found.hits, asked.node, 10 + RESCORED), asked.row), exact, 10);
-            let at_100 = if wide {
-                share(&exactly(planned, others(search(100, scratch).hits, asked.node, 100), asked.row), exact, 100)
-            } else {
-                0.0
-            };
+            let at_10 = share(&exactly(planned, found.hits, asked.row), exact, 10);
+            let at_100 = if wide { share(&exactly(planned, search(100).hits, asked.row), exact, 100) } else { 0.0 };
             (at_10, at_100, cost.total(), cost.scored)
         })
         .collect();
@@ -283,13 +306,14 @@ fn filtered(
         }
         all
     };
-    certify_filtered(&asked, &Searched { nodes, live: None, seed }, search, control)
+    let searched = Searched { nodes, live: None, certificate: planned.certificate, seed };
+    certify_filtered(&asked, &searched, search, control)
 }
 
 #[cfg(test)]
 mod tests {
     use dyad_index::quant::{Codec, Codes};
-    use dyad_index::search::{DenseRows, flat};
+    use dyad_index::search::{DenseRows, RESCORED, flat};
     use dyad_index::{Graph, Layer};
 
     use super::*;

@@ -4,8 +4,8 @@
 //! A question of which too few are known is left out, which favours neither easy nor hard ones. Documents that serve as questions are not
 //! allowed themselves.
 
-use dyad_index::search::{Live, NodeSet, SCAN_BATCH, SearchParams, SearchScratch, filter_scans};
-use dyad_index::{FilteredRecall, Hits, RecallPoint, Scored};
+use dyad_index::search::{NodeSet, SCAN_BATCH, SearchParams, SearchScratch, filter_scans};
+use dyad_index::{Certificate, FilteredRecall, Hits, RecallPoint, Scored};
 use rayon::prelude::*;
 
 use super::order;
@@ -13,7 +13,7 @@ use super::recall::{mean, share};
 use crate::control::JobControl;
 use crate::error::Error;
 
-/// Shares of the documents that the filters allow. Of `PROFILE_RANKS` nearest, the third allows 128, enough
+/// Shares of the documents that the filters allow. Of `DEEPEST_RANK` nearest, the third allows 128, enough
 /// for recall@100, and the last 32.
 pub(super) const SHARES: [f64; 4] = [1.0 / 2.0, 1.0 / 4.0, 1.0 / 16.0, 1.0 / 64.0];
 /// Beam widths measured, up to the first at which the allowed documents are scanned: fewer than without filters, which keeps a delete short.
@@ -37,7 +37,9 @@ pub(super) struct Asked<'a> {
 /// What is searched.
 pub(super) struct Searched<'a> {
     pub(super) nodes: usize,
-    pub(super) live: Option<Live<'a>>,
+    pub(super) live: Option<&'a NodeSet>,
+    /// What was measured without filters.
+    pub(super) certificate: &'a Certificate,
     pub(super) seed: u64,
 }
 
@@ -67,7 +69,7 @@ fn filter(share: f64, asked: &[Asked<'_>], searched: &Searched<'_>) -> NodeSet {
     let mut allowed = NodeSet::new(searched.nodes);
     allowed.extend(order::chosen(searched.nodes, share, searched.seed ^ FILTER_SEED));
     if let Some(live) = searched.live {
-        allowed.intersect_with(live.nodes);
+        allowed.intersect_with(live);
     }
     for node in asked.iter().filter_map(|asked| asked.node) {
         allowed.remove(node);
@@ -94,7 +96,13 @@ fn sweep(
         let pairs = asked.iter().zip(&nearest).step_by(step);
         let known: Vec<(&[f32], &[Scored])> =
             pairs.filter_map(|(asked, nearest)| Some((asked.row, nearest.get(..k)?))).collect();
-        let params = SearchParams { allowed: Some(allowed), live: searched.live, ..SearchParams::new(k, ef) };
+        let params = SearchParams {
+            allowed: Some(allowed),
+            live: searched.live,
+            certificate: Some(searched.certificate),
+            adaptive: true,
+            ..SearchParams::new(k, ef)
+        };
         let batch = |scratch: &mut SearchScratch, batch: &[(&[f32], &[Scored])]| {
             let rows: Vec<&[f32]> = batch.iter().map(|(row, _)| *row).collect();
             let found = search(&rows, &params, scratch).into_iter().zip(batch);

@@ -4,16 +4,18 @@
 //! ones are the same lists without the deleted nodes; only where too few are left are all live vectors compared.
 //! Searches are those of the searcher: through the shard's own files, with the margins measured here.
 
+use std::path::Path;
+
 use dyad_index::ground_truth::Questions;
-use dyad_index::search::{ExactRows as _, Hits, Live, NodeSet, SCAN_BATCH, SearchParams, SearchScratch};
+use dyad_index::search::{ExactRows as _, Hits, NodeSet, SCAN_BATCH, SearchParams, SearchScratch};
 use dyad_index::shard::DenseShard;
-use dyad_index::{
-    Certificate, ExpansionPoint, FilteredRecall, GROUND_TRUTH_FILE, GroundTruth, QuerySource, RecallPoint, Scored,
-};
+use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
 
-use super::certify::{PROFILE_RANKS, QUERIES, SAMPLE_SEED, profile};
+use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, length, slots};
+use super::certify::QUERIES;
 use super::certify_filtered::{Asked, Searched, certify_filtered};
+use super::far_questions::far_questions;
 use super::order;
 use super::recall::{expansions, mean, others, share};
 use super::recall_gate::EF_SWEEP;
@@ -29,17 +31,24 @@ struct Query {
     node: Option<u32>,
 }
 
-/// The certificate of a shard of which only `live` nodes, at least one, are left. Runs on the current rayon pool.
-pub fn certify_live(shard: &DenseShard, live: &NodeSet, control: JobControl<'_>) -> Result<Certificate, Error> {
-    let truth = ground_truth(shard)?;
+/// The certificate of a shard of which only `live` nodes, at least one, are left, by these questions. Runs on the current rayon pool.
+pub fn certify_live(
+    shard: &DenseShard,
+    truth: &GroundTruth,
+    live: &NodeSet,
+    control: JobControl<'_>,
+) -> Result<Certificate, Error> {
     let asked = queries(shard, &truth.questions);
-    let lists = lists(shard, &truth, &asked, live, control)?;
+    let lists = lists(shard, truth, &asked, live, control)?;
     let source = match truth.questions {
         Questions::Nodes(_) => QuerySource::Documents,
         Questions::Vectors { .. } => QuerySource::HeldOut,
     };
     let depth = lists.iter().map(Vec::len).min().unwrap_or(0);
     let before = shard.certificate();
+    let lengths: Vec<f32> = asked.iter().map(|asked| length(&asked.row, shard.meta().model.metric)).collect();
+    let slots = slots(shard.graph().order());
+    let searched = LiveSearch { shard, live, slots: &slots };
     let mut certificate = Certificate {
         vectors: live.len() as u64,
         unreachable_before_repair: before.unreachable_before_repair,
@@ -47,9 +56,11 @@ pub fn certify_live(shard: &DenseShard, live: &NodeSet, control: JobControl<'_>)
         unreachable: before.unreachable,
         queries: asked.len() as u64,
         source,
-        profile: profile(&lists, depth),
+        calibration: calibration(&lists, &lengths, depth),
         expansions: Vec::new(),
         recall: Vec::new(),
+        adaptive: Vec::new(),
+        out_of_distribution: before.out_of_distribution.clone(),
         filtered: None,
         lost_since: 0.0,
     };
@@ -61,33 +72,87 @@ pub fn certify_live(shard: &DenseShard, live: &NodeSet, control: JobControl<'_>)
         control.check()?;
         // From the width on at which all live nodes are scanned, wider beams change nothing.
         if !unbounded.last().is_some_and(|last| last.scans) {
-            unbounded.push(search_unbounded(shard, live, &asked, ef, &certificate));
+            unbounded.push(search_unbounded(&searched, &asked, ef, &certificate));
         }
         points.extend(unbounded.last().map(|last| last.expansions(ef)));
     }
     certificate.expansions = points;
+    // Adaptive searches become beams where a certificate says that those find more: it says nothing until all is measured.
+    let (mut recall, mut recall_adaptive): (Vec<RecallPoint>, Vec<RecallPoint>) = (Vec::new(), Vec::new());
     for ef in widths {
         control.check()?;
         let Some(found) = unbounded.iter().rfind(|found| found.ef <= ef) else { continue };
         let is_same = |last: &&RecallPoint| last.ef >= found.ef && is_wide(last.ef, &lists) == is_wide(ef, &lists);
-        let point = match certificate.recall.last().filter(is_same) {
+        let asked = (asked.as_slice(), lists.as_slice());
+        let beam = match recall.last().filter(is_same) {
             Some(last) => RecallPoint { ef, ..last.clone() },
-            None => measure(shard, live, (&asked, &lists), found, ef, &certificate),
+            None => measure(&searched, asked, ef, &certificate),
         };
-        certificate.recall.push(point);
+        let adaptive = match recall_adaptive.last().filter(is_same) {
+            Some(last) => RecallPoint { ef, ..last.clone() },
+            None => measure_adaptive(&searched, asked, found, ef, &certificate),
+        };
+        recall.push(beam);
+        recall_adaptive.push(adaptive);
     }
+    if certificate.out_of_distribution.is_empty() {
+        certificate.out_of_distribution = far(&searched, &asked, &certificate, &recall_adaptive);
+    }
+    certificate.recall = recall;
+    certificate.adaptive = recall_adaptive;
     certificate.filtered = Some(filtered(shard, live, &asked, &lists, &certificate, control)?);
     Ok(certificate)
 }
 
-/// As it was stored with the shard; shards of earlier releases have the questions, but not the answers.
-fn ground_truth(shard: &DenseShard) -> Result<GroundTruth, Error> {
-    let (path, n) = (shard.path().with_file_name(GROUND_TRUTH_FILE), shard.len());
+/// As it is stored with the shard; shards of earlier releases have the questions, but not the answers.
+pub fn stored_ground_truth(shard: &DenseShard, path: &Path) -> Result<GroundTruth, Error> {
+    let n = shard.len();
     if path.exists() {
-        return Ok(GroundTruth::open(&path, shard.meta().model.dim, n)?);
+        return Ok(GroundTruth::open(path, shard.meta().model.dim, n)?);
     }
     let nodes = order::sample(n, QUERIES, shard.meta().build.seed ^ SAMPLE_SEED);
     Ok(GroundTruth { questions: Questions::Nodes(nodes), neighbours: Vec::new(), nodes: n })
+}
+
+/// The exact nearest nodes of these questions among all of a shard, deleted or not, as deep as a certificate needs them. Runs on the current
+/// rayon pool.
+pub fn nearest_of(shard: &DenseShard, questions: Questions, control: JobControl<'_>) -> Result<GroundTruth, Error> {
+    let nodes = shard.len();
+    let asked = queries(shard, &questions);
+    let unknown = GroundTruth { questions, neighbours: Vec::new(), nodes };
+    let lists = lists(shard, &unknown, &asked, &NodeSet::all(nodes), control)?;
+    let depth = lists.iter().map(Vec::len).min().unwrap_or(0);
+    let neighbours = lists.iter().flat_map(|list| list.iter().take(depth).map(|hit| hit.node)).collect();
+    Ok(GroundTruth { neighbours, ..unknown })
+}
+
+/// What becomes of questions that are out of distribution, for a shard that an earlier release has built.
+fn far(
+    searched: &LiveSearch<'_>,
+    asked: &[Query],
+    certificate: &Certificate,
+    widths: &[RecallPoint],
+) -> Vec<RecallPoint> {
+    let (shard, live) = (searched.shard, searched.live);
+    let (metric, seed) = (shard.meta().model.metric, shard.meta().build.seed);
+    let nodes = order::sample(shard.len(), QUERIES, seed ^ SAMPLE_SEED);
+    let sample = queries(shard, &Questions::Nodes(nodes));
+    let sample: Vec<&[f32]> = sample.iter().map(|document| document.row.as_slice()).collect();
+    let far = far_questions(asked.iter().map(|asked| asked.row.as_slice()), &sample, metric, seed);
+    let rows = far.chunks_exact(shard.meta().model.dim.max(1));
+    let far: Vec<Query> = rows.map(|row| Query { row: row.to_vec(), node: None }).collect();
+    let exact: Vec<Vec<Scored>> =
+        far.par_iter().map(|question| shard.search_exact(&question.row, 10, Some(live)).hits).collect();
+    let at = |point: &RecallPoint| {
+        let params = SearchParams { adaptive: true, ..SearchParams::new(10, point.ef) };
+        let one = |(asked, exact): (&Query, &Vec<Scored>)| {
+            let found = searched.search(asked, certificate, &params);
+            (share(&found.hits, exact, 10), 0.0, found.cost.total(), found.cost.scored)
+        };
+        let measured: Vec<(f64, f64, u64, u64)> = far.par_iter().zip(&exact).map(one).collect();
+        mean(point.ef, false, &measured)
+    };
+    widths.iter().map(at).collect()
 }
 
 fn queries(shard: &DenseShard, questions: &Questions) -> Vec<Query> {
@@ -141,7 +206,7 @@ fn lists(
     };
     let missing: Vec<usize> =
         lists.iter().zip(asked).enumerate().filter(|(_, pair)| short(*pair)).map(|(at, _)| at).collect();
-    let depth = PROFILE_RANKS.min(live.len());
+    let depth = DEEPEST_RANK.min(live.len());
     let scan = |numbers: &[usize]| -> Result<Vec<Vec<Scored>>, Error> {
         control.check()?;
         let chosen: Vec<&Query> = numbers.iter().filter_map(|at| asked.get(*at)).collect();
@@ -180,21 +245,31 @@ impl Unbounded {
     }
 }
 
-fn search_unbounded(
-    shard: &DenseShard,
-    live: &NodeSet,
-    asked: &[Query],
-    ef: usize,
-    certificate: &Certificate,
-) -> Unbounded {
-    let margin = certificate.margin(10, ef.max(10));
-    let one = |asked: &Query| {
-        let own = asked.node.is_some_and(|node| live.contains(node));
-        let live = Some(Live { nodes: live, certificate });
-        let params = SearchParams { margin, live, ..SearchParams::new(10 + usize::from(own), ef) };
-        shard.search(&asked.row, &params)
-    };
-    let found: Vec<Hits<Scored>> = asked.par_iter().map(one).collect();
+/// The live nodes as searches are told of them: not at all where no node is deleted.
+fn some_are_deleted<'a>(shard: &DenseShard, live: &'a NodeSet) -> Option<&'a NodeSet> {
+    (live.len() < shard.len()).then_some(live)
+}
+
+/// What is searched.
+struct LiveSearch<'a> {
+    shard: &'a DenseShard,
+    live: &'a NodeSet,
+    /// By node.
+    slots: &'a [u32],
+}
+
+impl LiveSearch<'_> {
+    /// The hits of a question, itself left out where it is a document, deleted or not.
+    fn search(&self, asked: &Query, certificate: &Certificate, params: &SearchParams<'_>) -> Hits<Scored> {
+        let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
+        let (live, certificate) = (some_are_deleted(self.shard, self.live), Some(certificate));
+        self.shard.search(&asked.row, &SearchParams { live, certificate, left_out, ..*params })
+    }
+}
+
+fn search_unbounded(searched: &LiveSearch<'_>, asked: &[Query], ef: usize, certificate: &Certificate) -> Unbounded {
+    let params = SearchParams { adaptive: true, expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
+    let found: Vec<Hits<Scored>> = asked.par_iter().map(|asked| searched.search(asked, certificate, &params)).collect();
     let scans = found.iter().all(|found| found.cost.scans > 0 && found.cost.expanded == 0);
     Unbounded { ef, found, scans }
 }
@@ -204,11 +279,28 @@ fn is_wide(ef: usize, lists: &[Vec<Scored>]) -> bool {
     ef > 100 && lists.iter().all(|list| list.len() >= 100)
 }
 
-/// Measures one beam width, searched as it is served: what is found without a bound on expansions is searched again where it has
-/// needed as many as the bound, or more.
+/// Measures beams of one width.
 fn measure(
-    shard: &DenseShard,
-    live: &NodeSet,
+    searched: &LiveSearch<'_>,
+    (asked, lists): (&[Query], &[Vec<Scored>]),
+    ef: usize,
+    certificate: &Certificate,
+) -> RecallPoint {
+    let wide = is_wide(ef, lists);
+    let one = |(asked, list): (&Query, &Vec<Scored>)| {
+        let search = |k: usize| searched.search(asked, certificate, &SearchParams::new(k, ef));
+        let found = search(10);
+        let at_100 = if wide { share(&search(100).hits, list, 100) } else { 0.0 };
+        (share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
+    };
+    let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
+    mean(ef, wide, &measured)
+}
+
+/// Measures adaptive searches as they are served: what is found without a bound on expansions is searched again where it has
+/// needed as many as the bound, or more.
+fn measure_adaptive(
+    searched: &LiveSearch<'_>,
     (asked, lists): (&[Query], &[Vec<Scored>]),
     unbounded: &Unbounded,
     ef: usize,
@@ -218,22 +310,14 @@ fn measure(
     let bound = certificate.expansion_bound(10, ef.max(10));
     let one = |((asked, list), unbounded): ((&Query, &Vec<Scored>), &Hits<Scored>)| {
         let search = |k: usize| {
-            let margin = certificate.margin(k, ef.max(k));
-            let expansion_bound = certificate.expansion_bound(k, ef.max(k));
-            // A document that is left finds itself first.
-            let own = asked.node.is_some_and(|node| live.contains(node));
-            let live = Some(Live { nodes: live, certificate });
-            let params = SearchParams::new(k + usize::from(own), ef);
-            shard.search(&asked.row, &SearchParams { margin, expansion_bound, live, ..params })
+            searched.search(asked, certificate, &SearchParams { adaptive: true, ..SearchParams::new(k, ef) })
         };
         // A scan expands nothing.
         let expanded = unbounded.cost.expanded;
         let is_cut = expanded > 0 && bound.is_some_and(|bound| expanded >= bound as u64);
         let found = if is_cut { search(10) } else { unbounded.clone() };
-        let cost = found.cost;
-        let at_10 = share(&others(found.hits, asked.node, 10), list, 10);
-        let at_100 = if wide { share(&others(search(100).hits, asked.node, 100), list, 100) } else { 0.0 };
-        (at_10, at_100, cost.total(), cost.scored)
+        let at_100 = if wide { share(&search(100).hits, list, 100) } else { 0.0 };
+        (share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).zip(&unbounded.found).map(one).collect();
     mean(ef, wide, &measured)
@@ -259,6 +343,7 @@ fn filtered(
         });
         all
     };
-    let live = Some(Live { nodes: live, certificate });
-    certify_filtered(&asked, &Searched { nodes: shard.len(), live, seed: shard.meta().build.seed }, search, control)
+    let (nodes, seed) = (shard.len(), shard.meta().build.seed);
+    let searched = Searched { nodes, live: some_are_deleted(shard, live), certificate, seed };
+    certify_filtered(&asked, &searched, search, control)
 }

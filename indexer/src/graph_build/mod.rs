@@ -17,6 +17,8 @@
 //! | `recall_gate.rs` | how the finished graph is measured, and the recall that it must reach |
 //! | `questions.rs` | questions read from files |
 //! | `certify.rs` | recall and cost of the finished graph |
+//! | `calibration.rs` | scores of its questions by rank, from which margins are made |
+//! | `far_questions.rs` | questions that are unlike documents |
 //! | `certify_filtered.rs` | the same through filters |
 //! | `certify_live.rs` | all of these for a shard with deleted documents |
 //! | `recall.rs` | share of the exact hits that is found |
@@ -24,12 +26,14 @@
 //! | `validate.rs` | checks of a vector before it is indexed |
 //! | `order.rs` | seeded orders and samples |
 
+pub mod calibration;
 pub mod certify;
 mod certify_filtered;
 pub mod certify_live;
 pub mod choice;
 mod code_scores;
 pub mod encode;
+mod far_questions;
 pub mod freeze;
 pub mod graph;
 pub mod hnsw_rs;
@@ -47,8 +51,8 @@ pub mod select;
 mod served;
 pub mod validate;
 
-pub use certify::certify;
-pub use certify_live::certify_live;
+pub use certify::{HELD_OUT, certify};
+pub use certify_live::{certify_live, nearest_of, stored_ground_truth};
 pub use choice::Builder;
 pub use freeze::freeze;
 pub use graph::{BuildInput, BuildParams, GraphBuilder};

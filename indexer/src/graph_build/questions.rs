@@ -8,7 +8,8 @@ use dyad_files::npy::{Dtype, NpyError, NpyFile};
 use dyad_index::search::VectorRows;
 use dyad_index::{Metric, ModelRecord};
 
-use super::certify::{HELD_OUT, SAMPLE_SEED};
+use super::calibration::SAMPLE_SEED;
+use super::certify::HELD_OUT;
 use super::order;
 use crate::error::Error;
 
@@ -40,6 +41,11 @@ impl VectorRows for Questions {
 }
 
 impl Questions {
+    /// All of them, one after another.
+    pub(crate) fn values(&self) -> &[f32] {
+        &self.values
+    }
+
     /// Vectors of `dim` values, one after another.
     pub(crate) fn of(values: Vec<f32>, dim: usize) -> Self {
         Self { values, dim }

@@ -24,18 +24,20 @@ pub struct Lookup {
     pub shift: i32,
     /// The factor of that product, with the row's.
     pub scale: f32,
+    /// The factor of a row's bias.
+    pub bias: f32,
     /// Part of every estimate.
     pub base: f32,
     /// The factor of a row's error.
     pub optimism: f32,
 }
 
-/// The factors of a block's rows: `scale * sketch` turns a product of signs into one of vectors, to which `bias` and `error` are added.
+/// The factors of a block's rows: `scale * sketch` turns a product of signs into one of vectors, to which multiples of `bias` and `error` are added.
 #[derive(Debug, Clone)]
 pub struct BlockFactors {
     /// Of the product of signs.
     pub sketch: [f32; BLOCK_ROWS],
-    /// The part of an estimate that does not depend on the question.
+    /// Inner product of row and centre, or what else an estimate holds that does not depend on the question.
     pub bias: [f32; BLOCK_ROWS],
     /// Standard deviation of the estimate for a question of length 1.
     pub error: [f32; BLOCK_ROWS],
@@ -86,7 +88,7 @@ pub(super) fn transpose(lines: &[u64], stride: usize, ids: &[u32], bytes: &mut [
 #[inline(always)]
 fn estimate(lookup: &Lookup, sum: i32, factors: &BlockFactors, row: usize) -> f32 {
     let product = sum.wrapping_mul(2).wrapping_add(lookup.shift) as f32;
-    let estimate = product * (lookup.scale * factors.sketch[row]) + factors.bias[row] + lookup.base;
+    let estimate = product * (lookup.scale * factors.sketch[row]) + lookup.bias * factors.bias[row] + lookup.base;
     estimate + lookup.optimism * factors.error[row]
 }
 

@@ -84,7 +84,8 @@ impl Prepared {
             table
         }));
         lookup.shift = 2 * least - self.sketch_sum;
-        (lookup.scale, lookup.base, lookup.optimism) = (self.sketch_scale, self.base, optimism * self.norm);
+        (lookup.scale, lookup.optimism) = (self.sketch_scale, optimism * self.norm);
+        (lookup.bias, lookup.base) = (self.bias, self.base);
         if self.planes.is_empty() {
             lookup.base = f32::NAN;
         }

@@ -33,7 +33,7 @@ pub(super) fn differ(
     codes.clear();
     codes.resize(stored.codes.len(), 128);
     let fresh = codec.encode(row, line, codes, residual);
-    codec.residual(row, residual);
+    codec.residual(row, 1.0, residual);
     let length = |values: &[f32]| dot(values, values).sqrt();
     let (long, short) = (length(row), length(residual));
     // How much the residual, and so everything computed from it, may differ by rounding.

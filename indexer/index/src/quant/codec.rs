@@ -37,6 +37,10 @@ pub struct Prepared {
     pub(super) sketch_sum: i32,
     /// Length of the residual.
     pub(super) norm: f32,
+    /// See [`Self::length()`].
+    pub(super) length: f32,
+    /// The factor of a row's bias.
+    pub(super) bias: f32,
     /// The part of the score that does not depend on the row.
     pub(super) base: f32,
     residual: Vec<f32>,
@@ -68,6 +72,9 @@ fn steps_per(steps: f32, largest: f32) -> f32 {
     let inverse = steps / largest;
     if inverse.is_finite() { inverse } else { 0.0 }
 }
+
+/// A question is taken for one behind a gap where its shortest residual has less than this share of the squared length of that from the centre.
+const SHORTER: f32 = 0.64;
 
 impl Codec {
     /// Takes the mean of (up to 65,536, evenly spaced) rows for the centre.
@@ -112,15 +119,16 @@ impl Codec {
         self.rotation.seed()
     }
 
-    pub(super) fn residual(&self, row: &[f32], residual: &mut Vec<f32>) {
+    /// A vector less a multiple of the centre, rotated.
+    pub(super) fn residual(&self, row: &[f32], centres: f32, residual: &mut Vec<f32>) {
         residual.clear();
-        residual.extend(row.iter().zip(&self.centre).map(|(value, centre)| value - centre));
+        residual.extend(row.iter().zip(&self.centre).map(|(value, centre)| value - centres * centre));
         self.rotation.apply(residual);
     }
 
     /// Encodes a row of `dim` values: one bit per value into `line`, one byte per value into `codes`.
     pub(super) fn encode(&self, row: &[f32], line: &mut [u64], codes: &mut [u8], scratch: &mut Vec<f32>) -> Factors {
-        self.residual(row, scratch);
+        self.residual(row, 1.0, scratch);
         let (mut squared, mut absolute, mut largest) = (0.0f32, 0.0f32, 0.0f32);
         for value in scratch.iter() {
             squared += value * value;
@@ -152,15 +160,43 @@ impl Codec {
         factors
     }
 
+    /// The multiple of the centre that is nearest to a vector whose inner product with the centre is `product`; 0 where the centre is.
+    fn projection(&self, product: f32) -> f32 {
+        let centres = product / self.centre_squared;
+        if centres.is_finite() { centres } else { 0.0 }
+    }
+
+    /// The multiple of the centre that is subtracted from a question whose inner product with the centre is `product`.
+    ///
+    /// Euclidean distances need the difference to the centre itself. Inner products allow any multiple: the projection leaves the shortest
+    /// residual, and multiplies all scores of a question by what the question is multiplied by. The centre itself leaves a residual like those of
+    /// the documents near the question, which are estimated the better for it: of 100,000 MiniLM sentences recall@10 at ef 72 is .9923, with the
+    /// projection .9911.
+    fn centres(&self, query: &[f32], product: f32) -> f32 {
+        match self.metric {
+            Metric::L2 => 1.0,
+            Metric::Dot => self.projection(product),
+            Metric::Cosine => {
+                let (projection, squared) = (self.projection(product), dot(query, query));
+                let own = squared - 2.0 * product + self.centre_squared;
+                let shortest = squared - projection * product;
+                if shortest < SHORTER * own { projection } else { 1.0 }
+            }
+        }
+    }
+
     /// Prepares a question of `dim` finite values.
     pub fn prepare(&self, query: &[f32], prepared: &mut Prepared) {
         let mut residual = std::mem::take(&mut prepared.residual);
-        self.residual(query, &mut residual);
+        let product = dot(query, &self.centre);
+        let centres = self.centres(query, product);
+        self.residual(query, centres, &mut residual);
         prepared.set(&residual);
-        prepared.base = match self.metric {
-            Metric::Cosine | Metric::Dot => dot(query, &self.centre) - self.centre_squared,
-            Metric::L2 => -prepared.norm * prepared.norm / 2.0,
+        (prepared.bias, prepared.base) = match self.metric {
+            Metric::L2 => (1.0, -prepared.norm * prepared.norm / 2.0),
+            Metric::Cosine | Metric::Dot => (centres, product - centres * self.centre_squared),
         };
+        prepared.length = if self.metric == Metric::Dot { dot(query, query).sqrt() } else { 1.0 };
         prepared.residual = residual;
     }
 
@@ -170,7 +206,7 @@ impl Codec {
         residual.clear();
         residual.extend(codes.iter().take(self.dim).map(|code| (f32::from(*code) - 128.0) * factors.scale));
         prepared.set(&residual);
-        prepared.base = self.code_base(factors);
+        (prepared.bias, prepared.base, prepared.length) = (1.0, self.code_base(factors), 1.0);
         prepared.residual = residual;
     }
 
@@ -184,6 +220,11 @@ impl Codec {
 }
 
 impl Prepared {
+    /// Length of the question where its scores grow with it, as inner products do; 1 otherwise.
+    pub(crate) fn length(&self) -> f32 {
+        self.length
+    }
+
     /// No question: every score is NaN.
     pub(super) fn none() -> Self {
         Self { scale: f32::NAN, ..Self::default() }

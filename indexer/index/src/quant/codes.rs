@@ -259,7 +259,8 @@ impl<'a> CodesView<'a> {
             Some(_) if *product == i32::MIN => f32::NAN,
             Some(factors) => {
                 let agreement = (2 * product).wrapping_sub(query.sketch_sum) as f32;
-                let estimate = agreement * (query.sketch_scale * factors.sketch) + factors.bias + query.base;
+                let estimate =
+                    agreement * (query.sketch_scale * factors.sketch) + query.bias * factors.bias + query.base;
                 estimate + optimism * factors.error
             }
             None => f32::NAN,
@@ -271,7 +272,7 @@ impl<'a> CodesView<'a> {
         match (self.row(slot), self.factors(slot)) {
             (Some(row), Some(factors)) => {
                 let product = (self.kernels.dot_i8)(&query.values, row).wrapping_sub(query.offset);
-                product as f32 * (factors.scale * query.scale) + factors.bias + query.base
+                product as f32 * (factors.scale * query.scale) + query.bias * factors.bias + query.base
             }
             _ => f32::NAN,
         }
@@ -295,6 +296,6 @@ impl<'a> CodesView<'a> {
         prepared.values.extend(row.iter().map(|code| (code ^ 0x80).cast_signed()));
         prepared.offset = 128 * prepared.values.iter().map(|value| i32::from(*value)).sum::<i32>();
         prepared.scale = factors.scale;
-        prepared.base = self.codec.code_base(factors);
+        (prepared.bias, prepared.base) = (1.0, self.codec.code_base(factors));
     }
 }

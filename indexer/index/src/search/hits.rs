@@ -43,6 +43,8 @@ pub struct Cost {
     pub expanded: u64,
     /// Shards of which every allowed vector was compared: by its code, and the best exactly, or all exactly.
     pub scans: u32,
+    /// Shards whose documents are so far from the question that their adaptive stop was not meant for it: a beam was used.
+    pub out_of_distribution: u32,
 }
 
 impl Cost {
@@ -58,6 +60,7 @@ impl AddAssign for Cost {
         self.scored += other.scored;
         self.expanded += other.expanded;
         self.scans += other.scans;
+        self.out_of_distribution += other.out_of_distribution;
     }
 }
 
@@ -184,7 +187,7 @@ mod tests {
         let worst = |parts: &[Completeness]| {
             let mut whole = Hits::<Scored>::default();
             for completeness in parts {
-                let cost = Cost { estimated: 2, scored: 1, scans: 3, expanded: 4 };
+                let cost = Cost { estimated: 2, scored: 1, scans: 3, expanded: 4, out_of_distribution: 5 };
                 whole.append(Hits { hits: vec![Scored::default()], cost, completeness: *completeness }, |hit| hit);
             }
             let parts = parts.len() as u64;

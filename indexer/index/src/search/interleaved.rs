@@ -113,7 +113,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> BeamSearch<'_, 
             if query.len() == codec.dim() {
                 state.query = number;
                 codec.prepare(query, &mut state.prepared);
-                let (start, estimated, completeness) = self.shard.descend(state, scratch);
+                let (start, estimated, completeness) = self.shard.descend(state, self.left_out(number), scratch);
                 state.start(self, start, estimated);
                 state.found.worsen(completeness);
                 return true;
@@ -126,8 +126,13 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> BeamSearch<'_, 
 
 impl<L: SlotLinks + UpperLayers + ?Sized, R: ?Sized> ShardView<'_, L, R> {
     /// Greedy descent through the upper layers by estimated scores, to an entry point of layer 0. Returns the slot, the number
-    /// of estimates, and whether the layers are damaged.
-    fn descend(&self, state: &SearchState, scratch: &mut SearchScratch) -> (u32, u64, Completeness) {
+    /// of estimates, and whether the layers are damaged. `left_out` is passed by.
+    fn descend(
+        &self,
+        state: &SearchState,
+        left_out: Option<u32>,
+        scratch: &mut SearchScratch,
+    ) -> (u32, u64, Completeness) {
         let SearchScratch { slots, products, scores, .. } = scratch;
         let mut current = self.links.entry();
         let (mut best, mut estimated, mut completeness) = (f32::NEG_INFINITY, 0, Completeness::Complete);
@@ -144,7 +149,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ?Sized> ShardView<'_, L, R> {
                 estimated += slots.len() as u64;
                 let before = current;
                 for (slot, score) in slots.iter().zip(scores.iter()) {
-                    if *score > best {
+                    if *score > best && Some(*slot) != left_out {
                         (best, current) = (*score, *slot);
                     } else if score.is_nan() && !self.codes.is_valid(*slot) {
                         completeness = Completeness::Damaged;

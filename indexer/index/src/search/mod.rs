@@ -42,7 +42,7 @@ pub use hnsw::{HnswScratch, hnsw_search};
 pub use interleaved::SearchScratch;
 pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
-pub use params::{Far, Live, MinCompetitive, SearchParams};
+pub use params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
 pub use planned::{PlannedSearch, Question, filter_scans};
 pub use topk::TopK;
 pub use view::ShardView;

@@ -44,6 +44,13 @@ impl NodeSet {
         FixedBitSet::with_capacity(nodes).into()
     }
 
+    /// All of that many nodes.
+    pub fn all(nodes: usize) -> Self {
+        let mut all = Self::new(nodes);
+        all.extend(0..nodes as u32);
+        all
+    }
+
     /// Adds a node; false where it was there before, or does not exist.
     pub fn insert(&mut self, node: u32) -> bool {
         let new = (node as usize) < self.bits.len() && !self.bits.put(node as usize);

@@ -4,7 +4,7 @@
 //! allowed; a beam among the allowed ones, with the links of the others (`SearchParams::two_hop`).
 
 use super::interleaved::SearchScratch;
-use super::params::{Far, Live, MinCompetitive, SearchParams};
+use super::params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
 use super::slot_set::MOST_KEPT;
 use super::view::ShardView;
 use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks, UpperLayers};
@@ -46,6 +46,20 @@ fn scan_cost(nodes: usize) -> f64 {
 /// question costs less than one, one whose allowed nodes are far away costs more.
 fn most_expansions(scanned: usize) -> usize {
     (2.0 * scan_cost(scanned) / CODES_PER_EXPANSION) as usize
+}
+
+/// An adaptive search takes what it lacks from a certificate: the margin between two ranks, the bound of its expansions, and what becomes of
+/// questions that the margin is not meant for.
+fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far): (usize, usize)) -> SearchParams<'a> {
+    if !params.adaptive || !certificate.is_as_good_as_a_beam(params.k, params.ef) {
+        return *params;
+    }
+    let margin = params.margin.or_else(|| certificate.margin(near, far));
+    let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(near, far));
+    let ef = params.out_of_distribution_ef.unwrap_or(params.ef);
+    let fallback = || certificate.lowest_score(near).map(|below| OutOfDistribution { below, ef });
+    let out_of_distribution = params.out_of_distribution.or_else(fallback).filter(|_| margin.is_some());
+    SearchParams { margin, out_of_distribution, expansion_bound, ..*params }
 }
 
 /// About how many of `nodes` there are to `count` of `allowed` ones.
@@ -118,6 +132,11 @@ impl<'a> Question<'a> {
     }
 }
 
+/// What each of these questions has among the slots of all questions; a slot that does not exist where they are too few.
+fn of_questions(slots: &[u32], questions: &[Question<'_>]) -> Vec<u32> {
+    questions.iter().map(|question| slots.get(question.number).copied().unwrap_or(u32::MAX)).collect()
+}
+
 /// A shard, and what was measured of its graph.
 #[derive(Debug)]
 pub struct PlannedSearch<'a, L: ?Sized, R: ?Sized> {
@@ -146,11 +165,22 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
             None => self.planned(params),
         };
         let Some(planned) = planned else {
-            let allowed = params.allowed.or(params.live.map(|live| live.nodes));
+            let allowed = params.allowed.or(params.live);
             return self.scan_allowed(questions, &SearchParams { allowed, ..*params }, scratch, found);
         };
         let missed = self.search_graph(questions, &planned, scratch, found);
         self.scan_allowed(&missed, &planned, scratch, found)
+    }
+
+    /// What the graph alone finds for one question, without a filter: no scan makes up for what it lacks.
+    pub fn search_graph_alone(
+        &self,
+        query: &[f32],
+        params: &SearchParams<'_>,
+        scratch: &mut SearchScratch,
+    ) -> Hits<Scored> {
+        let ranks = (params.k.max(1), params.ef.max(params.k).max(1));
+        self.view.search_one(query, &adapted(params, self.certificate, ranks), scratch)
     }
 
     /// Searches the graph for all questions; returns those that found too few.
@@ -170,7 +200,8 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         let scores = others
             .map_or_else(Vec::new, |others| questions.iter().map(|question| score(others, question.number)).collect());
         let min_competitive = others.map(|others| MinCompetitive { scores: &scores, ..others });
-        let params = &SearchParams { min_competitive, ..*params };
+        let left_out = params.left_out.map(|slots| of_questions(slots, questions));
+        let params = &SearchParams { min_competitive, left_out: left_out.as_deref(), ..*params };
         let mut missed = Vec::new();
         self.view.search(&queries, params, scratch, |at, result| {
             let Some(question) = questions.get(at) else { return };
@@ -204,6 +235,8 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
             return questions.to_vec();
         };
         let queries: Vec<&[f32]> = questions.iter().map(|question| question.query).collect();
+        // A scan finds what is left out.
+        let params = &SearchParams { k: params.k + usize::from(params.left_out.is_some()), ..*params };
         self.view.scan_codes(&queries, allowed, params, scratch, |at, hits| {
             let Some(question) = questions.get(at) else { return };
             found(question.number, question.found(hits));
@@ -214,19 +247,18 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
     /// The parameters of the graph search without a filter; none where a scan of the live nodes costs less.
     fn planned<'a>(&self, params: &SearchParams<'a>) -> Option<SearchParams<'a>> {
         let (k, ef) = (params.k.max(1), params.ef.max(params.k).max(1));
-        let Some(Live { nodes, certificate }) = params.live else {
-            let margin = params.margin.or_else(|| self.certificate.margin(k, ef));
-            let expansion_bound = params.expansion_bound.or_else(|| self.certificate.expansion_bound(k, ef));
-            return Some(SearchParams { k, ef, margin, expansion_bound, ..*params });
+        let params = SearchParams { k, ef, ..*params };
+        let certificate = params.certificate.unwrap_or(self.certificate);
+        let Some(nodes) = params.live else {
+            return Some(adapted(&params, certificate, (k, ef)));
         };
         // Deleted nodes are traversed, and taken to be spread like the others.
         let (count, wide) = (nodes.len(), self.wide(ef, nodes.len(), self.nodes()));
         let max_expansions = Some(most_expansions(count));
-        let margin = params.margin.or_else(|| certificate.margin(k, ef));
-        let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(k, ef));
+        let planned = adapted(&params, certificate, (k, ef));
         // Without a margin the search goes on until it has `ef` live nodes.
-        let ef = if margin.is_some() { wide } else { ef };
-        let planned = SearchParams { k, ef, margin, expansion_bound, max_expansions, allowed: Some(nodes), ..*params };
+        let ef = if planned.margin.is_some() { wide } else { ef };
+        let planned = SearchParams { ef, max_expansions, allowed: Some(nodes), ..planned };
         (scan_cost(count) > wide as f64 * CODES_PER_EXPANSION).then_some(planned)
     }
 
@@ -234,22 +266,25 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
     fn planned_filtered<'a>(&self, params: &SearchParams<'a>, allowed: &'a NodeSet) -> Option<SearchParams<'a>> {
         let (k, ef) = (params.k.max(1), params.ef.max(params.k).max(1));
         // Margins are between ranks among all live nodes, of which the allowed ones are a share.
-        let (certificate, of) =
-            params.live.map_or((self.certificate, self.nodes()), |live| (live.certificate, live.nodes.len()));
+        let certificate = params.certificate.unwrap_or(self.certificate);
+        let of = params.live.map_or(self.nodes(), NodeSet::len);
         let rank = |count: usize| self.wide(count, allowed.len(), of);
-        let margin = params.margin.or_else(|| certificate.margin(rank(k), rank(ef)));
         let far_ef = ef.saturating_mul(FAR);
         let share = allowed.len() as f64 / self.nodes() as f64;
         let walks_far = share >= LEAST_AMONG_ALLOWED && far_ef as f64 * CODES_PER_TWO_HOPS < scan_cost(allowed.len());
         let far = Far { share, ef: walks_far.then_some(far_ef) };
-        let planned = SearchParams { k, ef, margin, far: Some(far), ..*params };
+        let params = SearchParams { k, ef, far: Some(far), ..*params };
+        // The bound is of searches without a filter.
+        let expansion_bound = params.expansion_bound;
+        let planned = adapted(&params, certificate, (rank(k), rank(ef)));
+        let planned = SearchParams { expansion_bound, ..planned };
         match FilterPlan::new(ef, allowed.len(), self.nodes()) {
             FilterPlan::Scan => None,
             FilterPlan::AmongAllowed => Some(SearchParams { two_hop: true, ..planned }),
             FilterPlan::AmongAll(wide) => {
                 let max_expansions = Some(most_expansions(allowed.len()));
                 // Without a margin the search goes on until it has `ef` allowed nodes.
-                let ef = if margin.is_some() { wide } else { ef };
+                let ef = if planned.margin.is_some() { wide } else { ef };
                 Some(SearchParams { ef, max_expansions, ..planned })
             }
         }

@@ -18,6 +18,14 @@ pub struct ShardView<'a, L: ?Sized, R: ?Sized> {
     pub metric: Metric,
 }
 
+impl<L: ?Sized, R: ?Sized> Clone for ShardView<'_, L, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L: ?Sized, R: ?Sized> Copy for ShardView<'_, L, R> {}
+
 impl<L: ?Sized, R: ?Sized> ShardView<'_, L, R> {
     /// The node of a slot; none where a damaged order leads to no row.
     pub(super) fn node(&self, slot: u32) -> Option<u32> {

@@ -36,7 +36,11 @@ impl DenseShard {
         if params.k == 0 {
             return (0..queries.len()).for_each(|number| found(number, Hits::default()));
         }
-        let mut found = |number, mut hits| {
+        let mut found = |number: usize, mut hits: Hits<Scored>| {
+            if let Some(node) = params.left_out.and_then(|slots| self.graph().order().get(*slots.get(number)? as usize))
+            {
+                hits.hits.retain(|hit| hit.node != *node);
+            }
             self.keep_top_k(&mut hits, params.k);
             found(number, self.report_damage(hits));
         };
@@ -49,8 +53,10 @@ impl DenseShard {
             // `found` itself is searching on this thread.
             Err(_) => planned.search(&questions, params, &mut SearchScratch::default(), &mut found),
         });
-        let allowed = params.allowed.or(params.live.map(|live| live.nodes));
-        self.scan(&left, &SearchParams { allowed, ..*params }, &mut found);
+        let allowed = params.allowed.or(params.live);
+        // A scan finds what is left out.
+        let k = params.k + usize::from(params.left_out.is_some());
+        self.scan(&left, &SearchParams { k, allowed, ..*params }, &mut found);
     }
 
     /// The `k` nearest by comparing with every vector, or with those that are allowed.

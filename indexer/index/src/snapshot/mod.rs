@@ -44,9 +44,14 @@ pub struct Snapshot {
     _lock: ReaderLock,
 }
 
-/// The score of a question's k-th hit in these shards together; negative infinity where there are fewer.
+/// The score of a question's k-th hit in these shards together; negative infinity where there are fewer, and for a question that is out of
+/// distribution, of which margins say nothing.
 fn kth_score(found: &[Vec<Hits<Scored>>], number: usize, k: usize) -> f32 {
-    let hits = found.iter().filter_map(|shard| shard.get(number)).flat_map(|found| &found.hits);
+    let of_question = || found.iter().filter_map(|shard| shard.get(number));
+    if of_question().any(|found| found.cost.out_of_distribution > 0) {
+        return f32::NEG_INFINITY;
+    }
+    let hits = of_question().flat_map(|found| &found.hits);
     let mut scores: Vec<f32> = hits.map(|hit| hit.score).collect();
     scores.sort_unstable_by(|a, b| b.total_cmp(a));
     k.checked_sub(1).and_then(|last| scores.get(last).copied()).unwrap_or(f32::NEG_INFINITY)
@@ -216,7 +221,7 @@ impl Snapshot {
     /// The shards with at most that many documents are searched after the others, and no further below their hits than by that
     /// margin. None where there are no such shards, or each is to be searched as its certificate was measured.
     fn small_shards(&self, params: &DenseParams) -> Option<(usize, f32)> {
-        let SearchMode::Approximate { ef } = params.mode else { return None };
+        let SearchMode::Adaptive { ef } = params.mode else { return None };
         let largest = self.shards.iter().max_by_key(|shard| shard.len())?;
         let most = largest.len() / SMALL;
         let (by_k, by_ef) = SMALL_RANKS;

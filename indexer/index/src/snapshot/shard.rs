@@ -5,28 +5,38 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::calibration::Calibration;
 use crate::cancel::Cancel;
 use crate::certificate::Certificate;
 use crate::deletions::Deletions;
 use crate::error::{Error, Result};
+use crate::ground_truth::GROUND_TRUTH_FILE;
 use crate::lexical::{Filter, MetadataUpdates, StoredDocument, TextShard};
 use crate::manifest::{METADATA_DIR, MetadataEntry, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
-use crate::search::{Hits, Live, MinCompetitive, NodeSet, Scored, SearchParams};
+use crate::search::{Hits, MinCompetitive, NodeSet, Scored, SearchParams};
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 
 /// The mode of a dense search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SearchMode {
-    /// By the graph.
-    Approximate {
-        /// Beam width. Shards that are small next to others are searched only as far as they are likely to have better hits.
+    /// By the graph, with one beam width for every question and shard.
+    Beam {
+        /// That width.
         ef: usize,
     },
-    /// By the graph, with the recall that the shards' certificates give.
-    Certified {
-        /// Beam width in every shard.
+    /// By the graph, with beams as wide as the question needs: see [`SearchParams::adaptive`]. Shards that are small next to others are searched
+    /// only as far as they are likely to have better hits.
+    Adaptive {
+        /// Mean width of the beams; that of questions which are out of distribution.
         ef: usize,
+    },
+    /// The same in every shard as far as its certificate was measured, so that recall is what it says.
+    Certified {
+        /// Mean width of the beams.
+        ef: usize,
+        /// Width for questions that are out of distribution.
+        out_of_distribution_ef: usize,
     },
     /// By comparing with every vector.
     Exact,
@@ -36,7 +46,7 @@ impl SearchMode {
     /// Beam width; none where no graph is searched.
     pub fn ef(self) -> Option<usize> {
         match self {
-            Self::Approximate { ef } | Self::Certified { ef } => Some(ef),
+            Self::Beam { ef } | Self::Adaptive { ef } | Self::Certified { ef, .. } => Some(ef),
             Self::Exact => None,
         }
     }
@@ -60,6 +70,8 @@ pub struct Shard {
     pub text: Arc<TextShard>,
     /// The documents that are deleted in this generation; none where there are none.
     pub deletions: Option<Arc<Deletions>>,
+    /// The questions by which it was measured after it was built; none where there are none.
+    pub calibration: Option<Arc<Calibration>>,
     /// Metadata that were changed since it was built; none where there are none.
     pub updates: Option<Arc<MetadataUpdates>>,
     /// Device, inode and time of change of every file, as opened.
@@ -107,14 +119,16 @@ impl Shard {
             }
         });
         let (deletions, updates) = (deletions.transpose()?.map(Arc::new), updates.transpose()?);
-        Ok(Self { dense, text, deletions, updates, files })
+        let calibration = entry.calibration.as_ref().map(|calibration| Calibration::open(index, calibration));
+        let calibration = calibration.transpose()?.map(Arc::new);
+        Ok(Self { dense, text, deletions, calibration, updates, files })
     }
 
     /// Opens a complete shard that no generation names yet.
     pub fn open_dir(dir: &Path) -> Result<Self> {
         let dense = Arc::new(DenseShard::open(&dir.join(DENSE_FILE))?);
         let text = Arc::new(TextShard::open(&dir.join(TEXT_DIR))?);
-        Ok(Self { dense, text, deletions: None, updates: None, files: Vec::new() })
+        Ok(Self { dense, text, deletions: None, calibration: None, updates: None, files: Vec::new() })
     }
 
     /// The passages that `build --split` has made of a document, from a number on: nodes whose keys are its key, `#` and a number, and whose stored
@@ -153,7 +167,20 @@ impl Shard {
 
     /// Recall and margins among the documents that are not deleted, but for what [`Certificate::lost_since`] says.
     pub fn certificate(&self) -> &Certificate {
-        self.deletions.as_ref().map_or_else(|| self.dense.certificate(), |deletions| &deletions.certificate)
+        match (&self.deletions, &self.calibration) {
+            (Some(deletions), _) => &deletions.certificate,
+            (None, Some(calibration)) => &calibration.certificate,
+            (None, None) => self.dense.certificate(),
+        }
+    }
+
+    /// The file of the questions that [`Self::certificate`] was measured by, and of their exact nearest nodes. Shards of earlier releases have
+    /// none.
+    pub fn ground_truth_path(&self) -> PathBuf {
+        match &self.calibration {
+            Some(calibration) => calibration.ground_truth_path(),
+            None => self.dense.path().with_file_name(GROUND_TRUTH_FILE),
+        }
     }
 
     /// Stored fields of a node, with the metadata of this generation.
@@ -200,10 +227,22 @@ impl Shard {
             SearchMode::Exact => {
                 self.dense.search_exact_batch(queries, params.k, allowed.or(self.live()), cancel, found);
             }
-            SearchMode::Approximate { ef } | SearchMode::Certified { ef } => {
-                let live = self.deletions.as_deref();
-                let live = live.map(|deletions| Live { nodes: &deletions.live, certificate: &deletions.certificate });
-                let params = SearchParams { allowed, live, min_competitive, cancel, ..SearchParams::new(params.k, ef) };
+            SearchMode::Beam { ef } | SearchMode::Adaptive { ef } | SearchMode::Certified { ef, .. } => {
+                let adaptive = !matches!(params.mode, SearchMode::Beam { .. });
+                let out_of_distribution_ef = match params.mode {
+                    SearchMode::Certified { out_of_distribution_ef, .. } => Some(out_of_distribution_ef),
+                    _ => None,
+                };
+                let params = SearchParams {
+                    adaptive,
+                    out_of_distribution_ef,
+                    allowed,
+                    live: self.live(),
+                    certificate: Some(self.certificate()),
+                    min_competitive,
+                    cancel,
+                    ..SearchParams::new(params.k, ef)
+                };
                 self.dense.search_batch(queries, &params, found);
             }
         }

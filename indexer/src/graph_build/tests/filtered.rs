@@ -5,7 +5,7 @@ use std::time::Instant;
 use dyad_index::format::RowType;
 use dyad_index::ground_truth::Questions;
 use dyad_index::quant::{Codec, Codes};
-use dyad_index::search::{Hits, Live, NodeSet, SearchScratch, VectorRows, filter_scans};
+use dyad_index::search::{Hits, NodeSet, SearchScratch, VectorRows, filter_scans};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{
     Arranged, BuildRecord, Certificate, GROUND_TRUTH_FILE, GroundTruth, Metric, ModelRecord, Scored, SearchParams,
@@ -29,9 +29,14 @@ const SEED: u64 = 3;
 
 /// A shard that is built, written and opened.
 pub(super) fn served(rows: &Rows, params: &BuildParams) -> (tempfile::TempDir, DenseShard) {
+    served_by(rows, Metric::Cosine, params)
+}
+
+/// The same by any metric.
+pub(super) fn served_by(rows: &Rows, metric: Metric, params: &BuildParams) -> (tempfile::TempDir, DenseShard) {
     let build = GraphBuild {
         rows,
-        metric: Metric::Cosine,
+        metric,
         row_type: RowType::F32,
         builder: &Native,
         params,
@@ -42,7 +47,7 @@ pub(super) fn served(rows: &Rows, params: &BuildParams) -> (tempfile::TempDir, D
     };
     let made = build.run().unwrap();
     let (name, fingerprint) = ("m".into(), "f00d".into());
-    let model = ModelRecord { name, fingerprint, dim: rows.dim(), metric: Metric::Cosine, max_tokens: 64 };
+    let model = ModelRecord { name, fingerprint, dim: rows.dim(), metric, max_tokens: 64 };
     let BuildParams { m, ef_construction, seed, threads } = *params;
     let build = BuildRecord { builder: "native".into(), m, ef_construction, seed, threads, tool: "test".into() };
     let input = ShardInput {
@@ -94,10 +99,16 @@ fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<V
             let nearest = &truth.neighbours[at * truth.depth()..(at + 1) * truth.depth()];
             nearest.iter().filter(|node| allowed.contains(**node)).count()
         };
-        let live = (live.len() < shard.len()).then_some(Live { nodes: live, certificate });
+        let live = (live.len() < shard.len()).then_some(live);
         for (place, point) in table.recall.iter().enumerate() {
             let measured = |k: usize| {
-                let params = SearchParams { allowed: Some(&allowed), live, ..SearchParams::new(k, point.ef) };
+                let params = SearchParams {
+                    allowed: Some(&allowed),
+                    live,
+                    certificate: Some(certificate),
+                    adaptive: true,
+                    ..SearchParams::new(k, point.ef)
+                };
                 let scans = filter_scans(point.ef, allowed.len(), shard.len());
                 let asked = asked.iter().step_by(if scans { SCAN_STEP } else { 1 });
                 let of: Vec<u32> = asked.filter(|(at, _)| known(*at) >= k).map(|(_, node)| *node).collect();
@@ -131,17 +142,17 @@ fn recall_through_filters_is_what_the_shard_serves_with_and_without_deletions() 
     let wide = shard.certificate().filtered.as_ref().unwrap()[0].recall.last().unwrap();
     assert!(wide.recall_at_10 > 0.99, "{wide:?}");
 
+    let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
     (0..shard.len() as u32).filter(|node| node % 5 == 0).for_each(|node| _ = live.remove(node));
-    let certificate = certify_live(&shard, &live, JobControl::silent()).unwrap();
+    let certificate = certify_live(&shard, &truth, &live, JobControl::silent()).unwrap();
     let widths = check(&shard, &certificate, &live);
     assert_eq!(widths.first().map(Vec::as_slice), Some([16, 32, 64].as_slice()), "{widths:?}");
 
     // Nearly all that is near one question is deleted: the margins of the others reach as far as before.
-    let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
     live.extend(0..shard.len() as u32);
     truth.neighbours[150..truth.depth()].iter().for_each(|node| _ = live.remove(*node));
-    let certificate = certify_live(&shard, &live, JobControl::silent()).unwrap();
-    let deepest = certificate.profile.last().unwrap().rank;
+    let certificate = certify_live(&shard, &truth, &live, JobControl::silent()).unwrap();
+    let deepest = certificate.calibration.last().unwrap().rank;
     assert!(deepest >= truth.depth() / 4, "{deepest} of {}", truth.depth());
 }
 
@@ -196,14 +207,14 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
         shard.search_batch(queries, params, |number, hits| all[number] = hits);
         all
     };
-    let searched = Searched { nodes: shard.len(), live: None, seed: SEED };
+    let searched = Searched { nodes: shard.len(), live: None, certificate: shard.certificate(), seed: SEED };
     let started = Instant::now();
     let filtered = pool.install(|| certify_filtered(&asked, &searched, search, JobControl::silent())).unwrap();
     let through_filters = started.elapsed();
     let mut live = NodeSet::new(shard.len());
     live.extend((0..shard.len() as u32).filter(|node| node % 10 > 0));
     let started = Instant::now();
-    pool.install(|| certify_live(&shard, &live, JobControl::silent())).unwrap();
+    pool.install(|| certify_live(&shard, &truth, &live, JobControl::silent())).unwrap();
     let deleted = started.elapsed();
     eprintln!("built in {built:?}, of which {through_filters:?} through filters; measured again in {deleted:?}");
     eprintln!("{:?}", shard.certificate().recall);

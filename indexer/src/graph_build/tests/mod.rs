@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `synthetic.rs` | clustered and duplicated vectors |
+//! | `any_question.rs` | searches against a plain beam, for questions like and unlike documents |
 //! | `dot.rs` | inner products of rows of any length |
 //! | `freeze.rs` | derived layers against their definition |
 //! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
@@ -15,6 +16,7 @@
 
 use dyad_command::Cancellation;
 
+mod any_question;
 mod deleted;
 mod dot;
 mod filtered;

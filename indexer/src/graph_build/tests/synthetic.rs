@@ -26,6 +26,12 @@ impl VectorRows for Rows {
 }
 
 impl Rows {
+    /// As they are.
+    pub(crate) fn of(values: Vec<f32>, dim: usize) -> Self {
+        Self { values, dim }
+    }
+
+    /// Of length 1.
     pub(crate) fn new(values: Vec<f32>, dim: usize) -> Self {
         let mut rows = Self { values, dim };
         for row in rows.values.chunks_exact_mut(dim) {
@@ -58,6 +64,26 @@ impl Rows {
     /// `n` rows that take only `distinct` different values, one cluster per value.
     pub(crate) fn duplicated(n: usize, dim: usize, distinct: usize, seed: u64) -> Self {
         Self::clustered(n, dim, distinct, 0.0, seed)
+    }
+}
+
+/// Numbers by a seed.
+#[derive(Debug)]
+pub(crate) struct Normal {
+    seed: u64,
+    drawn: usize,
+}
+
+impl Normal {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, drawn: 0 }
+    }
+
+    /// Of the normal distribution, by the method of Box and Muller.
+    pub(crate) fn draw(&mut self) -> f32 {
+        self.drawn += 2;
+        let [one, other] = [0, 1].map(|at| 0.5 + 0.5 * uniform(self.drawn + at, self.seed));
+        (-2.0 * one.max(1e-7).ln()).sqrt() * (std::f32::consts::TAU * other).cos()
     }
 }
 

@@ -9,7 +9,7 @@ fn question(bytes: usize, random: &mut Random, entry: impl Fn(&mut Random) -> u8
     let shift = -(random.below(4 * bytes + 1) as i32);
     let mut some = || std::array::from_fn(|_| random.float());
     let factors = BlockFactors { sketch: some(), bias: some(), error: some() };
-    (Lookup { tables, shift, scale: 0.37, base: -0.21, optimism: 1.9 }, factors)
+    (Lookup { tables, shift, scale: 0.37, bias: 0.83, base: -0.21, optimism: 1.9 }, factors)
 }
 
 fn estimates(kernels: &Kernels, lookup: &Lookup, bytes: &[[u8; BLOCK_ROWS]], factors: &BlockFactors) -> Vec<u32> {
@@ -80,7 +80,8 @@ fn sums_of_entries_make_the_estimates_of_every_set() {
             let expected: Vec<u32> = (0..BLOCK_ROWS)
                 .map(|row| {
                     let product = (2 * sum(row) + lookup.shift) as f32 * (lookup.scale * factors.sketch[row]);
-                    (product + factors.bias[row] + lookup.base + lookup.optimism * factors.error[row]).to_bits()
+                    (product + lookup.bias * factors.bias[row] + lookup.base + lookup.optimism * factors.error[row])
+                        .to_bits()
                 })
                 .collect();
             for kernels in available() {

@@ -11,21 +11,21 @@
 //! 4. stop as the [`StopRule`] says;
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
 //!
-//! `filtered.rs` says what differs through a filter.
+//! `filtered.rs` says what differs through a filter, `end.rs` what becomes of questions that the rule is not meant for, `rescore.rs` how candidates
+//! become hits.
 
+mod end;
 mod filtered;
+mod rescore;
 
 use super::candidates::CandidateQueue;
-use super::params::{Far, MinCompetitive, SearchParams, StopRule};
+use super::params::{Far, MinCompetitive, OutOfDistribution, SearchParams, StopRule};
 use super::slot_set::SlotSet;
 use super::view::ShardView;
 use super::visited::VisitedSet;
-use super::{Completeness, Cost, ExactRows, Hits, Scored, SlotLinks};
+use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks};
 use crate::quant::Prepared;
 
-/// Estimates are raised by this many standard deviations before they compete: below 0 good candidates are lost to the
-/// noise, far above it too many bad ones are refined. Measured on MiniLM sentences, flat between 0 and 0.4.
-const OPTIMISM: f32 = 0.2;
 /// Candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
 pub const RESCORED: usize = 4;
 /// The same for `k` hits through a filter: where those are far from the question, many score nearly the same.
@@ -57,7 +57,11 @@ pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
     far: Option<Far>,
     /// The rule for questions that are far from what is allowed.
     far_rule: StopRule,
+    out_of_distribution: Option<OutOfDistribution>,
+    /// The rule for questions that are.
+    beam_rule: StopRule,
     min_competitive: Option<MinCompetitive<'a>>,
+    left_out: Option<&'a [u32]>,
     rescore: bool,
     /// Candidates rescored, and others that are hits otherwise.
     wanted: usize,
@@ -66,16 +70,38 @@ pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
 impl<'a, L: ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
     pub(super) fn new(shard: &'a ShardView<'a, L, R>, params: &SearchParams<'a>) -> Self {
         let rule = StopRule::new(params, shard.codes.len());
-        let SearchParams { two_hop, far, min_competitive, rescore, .. } = *params;
+        let SearchParams { two_hop, far, out_of_distribution, min_competitive, left_out, rescore, .. } = *params;
         let ef = far.and_then(|far| far.ef).unwrap_or(params.ef);
         let far_rule =
             StopRule::new(&SearchParams { ef, margin: None, max_expansions: None, ..*params }, shard.codes.len());
+        let ef = out_of_distribution.map_or(params.ef, |questions| questions.ef);
+        let beam_rule = StopRule::new(&SearchParams { ef, margin: None, ..*params }, shard.codes.len());
         let allowed = params.allowed.map(|allowed| allowed.slots(shard.order));
-        let live = params.live.map(|live| live.nodes);
-        let is_filtered = params.allowed.is_some_and(|allowed| live.is_none_or(|live| !std::ptr::eq(live, allowed)));
+        let is_live = |allowed: &NodeSet| params.live.is_some_and(|live| std::ptr::eq(live, allowed));
+        let is_filtered = params.allowed.is_some_and(|allowed| !is_live(allowed));
         let beyond = if is_filtered { rescored_filtered(rule.k) } else { RESCORED };
         let wanted = rule.k + if rescore { beyond } else { 0 };
-        Self { shard, rule, allowed, two_hop, far, far_rule, min_competitive, rescore, wanted }
+        Self {
+            shard,
+            rule,
+            allowed,
+            two_hop,
+            far,
+            far_rule,
+            out_of_distribution,
+            beam_rule,
+            min_competitive,
+            left_out,
+            rescore,
+            wanted,
+        }
+    }
+}
+
+impl<L: ?Sized, R: ?Sized> BeamSearch<'_, L, R> {
+    /// The slot that a question's search walks past.
+    pub(super) fn left_out(&self, query: usize) -> Option<u32> {
+        self.left_out?.get(query).copied().filter(|slot| (*slot as usize) < self.shard.codes.len())
     }
 }
 
@@ -112,6 +138,10 @@ pub(super) struct SearchState {
     met_allowed: u64,
     /// Whether few nodes near the question are allowed.
     is_far: bool,
+    /// Whether the question is out of distribution.
+    is_out_of_distribution: bool,
+    /// Whether the slot that is left out has been followed after all.
+    is_walked: bool,
     /// The entry point.
     start: u32,
     unvisited: Vec<u32>,
@@ -140,7 +170,8 @@ impl SearchState {
         start: u32,
         estimated: u64,
     ) {
-        let score = |others: MinCompetitive<'_>| Some((*others.scores.get(self.query)?, others.margin));
+        let length = self.prepared.length();
+        let score = |others: MinCompetitive<'_>| Some((*others.scores.get(self.query)?, others.margin * length));
         self.min_competitive = search.min_competitive.and_then(score).unwrap_or((f32::NEG_INFINITY, 0.0));
         self.expanded = 0;
         self.met_allowed = 0;
@@ -148,6 +179,7 @@ impl SearchState {
         self.found.cost = Cost { estimated, ..Cost::default() };
         let is_complete = search.allowed.is_none_or(|allowed| allowed.is_complete);
         self.found.completeness = if is_complete { Completeness::Complete } else { Completeness::Damaged };
+        self.is_out_of_distribution = false;
         self.is_far = self.starts_far(search, start);
         self.start_at(search, start);
     }
@@ -155,8 +187,12 @@ impl SearchState {
     /// Forgets what was visited, and starts at a slot, and at allowed ones where those alone are candidates.
     fn start_at<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32) {
         self.start = start;
+        self.is_walked = search.left_out(self.query) == Some(start);
         self.candidates.clear();
         self.visited.reset(search.shard.codes.len());
+        if let Some(slot) = search.left_out(self.query) {
+            self.visited.insert(slot);
+        }
         self.best.clear();
         self.fetch = Fetch::Links;
         if self.is_far {
@@ -165,7 +201,7 @@ impl SearchState {
         }
         if self.is_given_up(search) {
             self.found.worsen(Completeness::Limited);
-        } else if self.visited.insert(start) {
+        } else if self.visited.insert(start) || search.left_out(self.query) == Some(start) {
             // Infinite, so that it is the first candidate, and refined at once.
             self.candidates.push(f32::INFINITY, start);
         }
@@ -175,7 +211,13 @@ impl SearchState {
     }
 
     fn rule<'a, L: ?Sized, R: ?Sized>(&self, search: &'a BeamSearch<'_, L, R>) -> &'a StopRule {
-        if self.is_far { &search.far_rule } else { &search.rule }
+        if self.is_far {
+            &search.far_rule
+        } else if self.is_out_of_distribution {
+            &search.beam_rule
+        } else {
+            &search.rule
+        }
     }
 
     /// One step; true when the search is over and `found` holds its hits.
@@ -202,21 +244,18 @@ impl SearchState {
         let links_are_here = self.fetch != Fetch::Sketches;
         let threshold = self.threshold(rule);
         self.fetch = match self.candidates.peek().filter(|best| best.score >= threshold) {
-            None => self.choose(search),
+            None => self.end(search),
             Some(_) if self.expanded >= rule.max_expansions => {
                 if rule.limited {
                     self.found.worsen(Completeness::Limited);
+                    self.choose(search)
+                } else {
+                    self.end(search)
                 }
-                self.choose(search)
             }
             Some(_) if self.expanded >= PROBED && self.expanded.is_power_of_two() && self.meets_few_allowed(search) => {
                 self.is_far = true;
-                // It may not be met again.
-                if self.visited.has_invalid_link() {
-                    self.found.worsen(Completeness::Damaged);
-                }
-                self.start_at(search, self.start);
-                Fetch::Links
+                self.restart(search)
             }
             Some(best) if !best.refined => {
                 shard.codes.prefetch_row(best.slot);
@@ -232,22 +271,13 @@ impl SearchState {
         false
     }
 
-    /// Ends the search early, with the best candidates so far.
-    pub(super) fn finish<L: ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, query: &[f32]) {
-        if !matches!(self.fetch, Fetch::Idle | Fetch::Vectors) {
-            self.fetch = self.choose(search);
-        }
-        if self.fetch == Fetch::Vectors {
-            self.rescore(search, query);
-        }
-    }
-
     /// The score below which a candidate is not expanded: that of the `rank`-th best so far, less the margin. Where other
     /// shards have better hits, what is not competitive with those is expanded only to find the nearest node of this shard.
     fn threshold(&self, rule: &StopRule) -> f32 {
-        let own = self.best.get(rule.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - rule.margin);
+        let rule_margin = rule.margin * self.prepared.length();
+        let own = self.best.get(rule.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - rule_margin);
         let (demanded, margin) = self.min_competitive;
-        let competitive = |nearest: &Scored| (demanded - margin).min(nearest.score - rule.margin);
+        let competitive = |nearest: &Scored| (demanded - margin).min(nearest.score - rule_margin);
         self.best.first().map_or(own, |nearest| own.max(competitive(nearest)))
     }
 
@@ -274,8 +304,9 @@ impl SearchState {
     }
 
     fn estimate<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
+        let optimism = self.rule(search).optimism;
         let (products, estimates) = (&mut self.products, &mut self.estimates);
-        search.shard.codes.estimate(&self.prepared, &self.unvisited, OPTIMISM, products, estimates);
+        search.shard.codes.estimate(&self.prepared, &self.unvisited, optimism, products, estimates);
         self.found.cost.estimated += self.unvisited.len() as u64;
         let threshold = self.threshold(self.rule(search));
         if let Some(odd) = self.estimates.iter().position(|score| score.is_nan()) {
@@ -338,59 +369,13 @@ impl SearchState {
         let rule = self.rule(search);
         let kept = rule.rank.max(rule.k + SPARE).max(search.wanted);
         let is_good = self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score);
-        let is_allowed = search.allowed.is_none_or(|allowed| allowed.bits.contains(candidate.slot as usize));
+        let is_allowed = search.allowed.is_none_or(|allowed| allowed.bits.contains(candidate.slot as usize))
+            && search.left_out(self.query) != Some(candidate.slot);
         self.met_allowed += u64::from(is_allowed);
         if is_good && is_allowed {
             let at = self.best.partition_point(|known| known.score >= score);
             self.best.truncate(kept - 1);
             self.best.insert(at, Scored { node: candidate.slot, score });
-        }
-    }
-
-    /// Selects the candidates to rescore. From here on, hits are nodes and not slots.
-    fn choose<L: ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
-        let (hits, wanted) = (&mut self.found.hits, search.wanted);
-        let mut damaged = self.visited.has_invalid_link();
-        let (demanded, margin) = self.min_competitive;
-        for candidate in self.best.iter().take_while(|candidate| candidate.score >= demanded - margin) {
-            // Equal vectors have equal codes: ties with the last are kept, so that the caller can break them by key.
-            if hits.len() >= wanted && hits.last().is_some_and(|last| last.score > candidate.score) {
-                break;
-            }
-            if let Some(node) = search.shard.node(candidate.node) {
-                hits.push(Scored { node, score: candidate.score });
-                if search.rescore {
-                    search.shard.rows.prefetch(node);
-                }
-            } else {
-                damaged = true;
-            }
-        }
-        if damaged {
-            self.found.worsen(Completeness::Damaged);
-        }
-        Fetch::Vectors
-    }
-
-    fn rescore<L: ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, query: &[f32]) {
-        self.fetch = Fetch::Idle;
-        if search.rescore {
-            let (hits, rows) = (&mut self.found.hits, search.shard.rows);
-            self.found.cost.scored += hits.len() as u64;
-            for hit in &mut *hits {
-                hit.score = rows.score(hit.node, query, search.shard.metric);
-            }
-            // Sorting would put scores that are not numbers first.
-            let mut damaged = hits.iter().any(|hit| hit.score.is_nan() && !rows.is_valid(hit.node));
-            hits.retain(|hit| !hit.score.is_nan());
-            hits.sort_unstable_by(|a, b| b.cmp(a));
-            // A node in two slots: the slot order is damaged.
-            let chosen = hits.len();
-            hits.dedup_by_key(|hit| hit.node);
-            damaged |= hits.len() < chosen;
-            if damaged {
-                self.found.worsen(Completeness::Damaged);
-            }
         }
     }
 }

@@ -41,10 +41,15 @@ fn a_scan_of_codes_finds_what_the_exact_scan_finds() {
                 assert_eq!(&world.scan(&[query], &params)[0], together);
             }
         }
-        let query = queries[3];
-        let allowed = far(&world, metric, query, 700);
-        let found = world.scan(&[query], &SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 10) });
-        assert_eq!(found[0].hits[..10], flat(&world.rows(), query, 10, metric, Some(&allowed))[..10]);
+        // Where the nearest are not allowed, the others score nearly the same.
+        let near = |query: &&[f32]| {
+            let allowed = far(&world, metric, query, 700);
+            let found = world.scan(&[query], &SearchParams { allowed: Some(&allowed), ..SearchParams::new(10, 10) });
+            let exact = flat(&world.rows(), query, 10, metric, Some(&allowed));
+            exact[..10].iter().filter(|hit| found[0].hits.contains(hit)).count()
+        };
+        let found: usize = queries.iter().take(20).map(near).sum();
+        assert!(found >= 190, "{metric:?}: {found} of 200");
     }
 }
 

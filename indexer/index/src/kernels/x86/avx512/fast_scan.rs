@@ -85,7 +85,7 @@ pub(in super::super) fn fast_scan(
 ) {
     let (shift, scale, base) =
         (_mm512_set1_epi32(lookup.shift), _mm512_set1_ps(lookup.scale), _mm512_set1_ps(lookup.base));
-    let optimism = _mm512_set1_ps(lookup.optimism);
+    let (by_bias, optimism) = (_mm512_set1_ps(lookup.bias), _mm512_set1_ps(lookup.optimism));
     // Tables and bytes are of one length where they come from: the chunks of both must begin together.
     let count = lookup.tables.len().min(bytes.len());
     let sums = sums(&lookup.tables[..count], &bytes[..count]);
@@ -94,7 +94,7 @@ pub(in super::super) fn fast_scan(
     for at in 0..BLOCK_ROWS / LANES {
         let product = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32::<1>(sums[at]), shift));
         let product = _mm512_mul_ps(product, _mm512_mul_ps(scale, transmute!(sketch[at])));
-        let estimate = _mm512_add_ps(_mm512_add_ps(product, transmute!(bias[at])), base);
+        let estimate = _mm512_add_ps(_mm512_add_ps(product, _mm512_mul_ps(by_bias, transmute!(bias[at]))), base);
         let estimate = _mm512_add_ps(estimate, _mm512_mul_ps(optimism, transmute!(error[at])));
         estimates[at] = transmute!(estimate);
     }

@@ -1,0 +1,42 @@
+//! The end of a search by its rule, or by another where the rule was not meant for the question.
+
+use super::super::{Completeness, ExactRows, SlotLinks};
+use super::{BeamSearch, Fetch, SearchState};
+
+impl SearchState {
+    /// Ends the search as its rule says; that of a question which the rule is not meant for begins again.
+    pub(super) fn end<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
+        if let Some(slot) = search.left_out(self.query).filter(|_| self.best.len() < search.rule.k && !self.is_walked) {
+            // The only link between other slots may be through it.
+            self.is_walked = true;
+            self.candidates.push(f32::INFINITY, slot);
+            search.shard.links.prefetch(slot);
+            return Fetch::Links;
+        }
+        let (demanded, _) = self.min_competitive;
+        // Where other shards have nearer documents, this one's tell nothing of the question.
+        let unknown = !self.is_far && !self.is_out_of_distribution && demanded == f32::NEG_INFINITY;
+        let Some(questions) = search.out_of_distribution.filter(|_| unknown) else { return self.choose(search) };
+        let kth = self.best.get(search.rule.k - 1);
+        if kth.is_none_or(|kth| kth.score >= questions.below * self.prepared.length()) {
+            return self.choose(search);
+        }
+        self.is_out_of_distribution = true;
+        self.found.cost.out_of_distribution = 1;
+        // A hard question, whose candidates all score much the same: a beam expands no more than this.
+        if self.expanded >= questions.ef {
+            return self.choose(search);
+        }
+        self.restart(search)
+    }
+
+    /// Begins again, by another rule.
+    pub(super) fn restart<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
+        // It may not be met again.
+        if self.visited.has_invalid_link() {
+            self.found.worsen(Completeness::Damaged);
+        }
+        self.start_at(search, self.start);
+        Fetch::Links
+    }
+}
