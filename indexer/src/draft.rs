@@ -67,6 +67,19 @@ pub(crate) struct DraftShard {
     pub(crate) deletions: Option<Deletions>,
     /// Its changed metadata, where they are other than before.
     pub(crate) updates: Option<CompleteUpdates>,
+    /// What it was measured by, where that is other than before.
+    pub(crate) calibration: Option<CompleteCalibration>,
+}
+
+/// The questions by which a shard was measured, in a directory that no manifest names yet.
+#[derive(Debug, Clone)]
+pub(crate) struct CompleteCalibration {
+    /// Its path.
+    pub(crate) dir: PathBuf,
+    /// Questions in it.
+    pub(crate) questions: u64,
+    /// Every file, by path.
+    pub(crate) files: Vec<FileEntry>,
 }
 
 /// Changed metadata of a shard, in a directory that no manifest names yet.
@@ -83,12 +96,12 @@ pub(crate) struct CompleteUpdates {
 impl DraftShard {
     /// A shard of the parent as it is.
     pub(crate) fn kept(entry: &ShardEntry) -> Self {
-        Self { files: ShardFiles::Kept(entry.clone()), deletions: None, updates: None }
+        Self { files: ShardFiles::Kept(Box::new(entry.clone())), deletions: None, updates: None, calibration: None }
     }
 
     /// A new shard.
     pub(crate) fn built(shard: &Arc<CompleteShard>) -> Self {
-        Self { files: ShardFiles::Built(Arc::clone(shard)), deletions: None, updates: None }
+        Self { files: ShardFiles::Built(Arc::clone(shard)), deletions: None, updates: None, calibration: None }
     }
 
     fn documents(&self) -> u64 {
@@ -104,7 +117,7 @@ impl DraftShard {
 #[derive(Debug)]
 pub(crate) enum ShardFiles {
     /// As the parent has them.
-    Kept(ShardEntry),
+    Kept(Box<ShardEntry>),
     /// New.
     Built(Arc<CompleteShard>),
 }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::Path;
 
+use dyad_index::calibration::Calibration;
 use dyad_index::lexical::{ANALYZER, TextShard};
 use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
@@ -180,6 +181,7 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
     });
     let deletions =
         entry.deleted.as_ref().map(|deleted| Deletions::open(index, deleted, entry.documents)).transpose()?;
+    let calibration = entry.calibration.as_ref().map(|entry| Calibration::open(index, entry)).transpose()?;
     let text = entry.files.iter().filter(|file| file.path.starts_with(TEXT_DIR));
     Ok(ShardReport {
         id: entry.id.clone(),
@@ -191,7 +193,10 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
         layers: shard.graph().counts().into_iter().map(|(nodes, links)| LayerReport { nodes, links }).collect(),
         text_bytes: text.map(|file| file.bytes).sum(),
         analyzer: TextShard::open(&dir.join(TEXT_DIR)).ok().map(|text| text.analyzer()),
-        certificate: deletions.map_or_else(|| shard.certificate().clone(), |deletions| deletions.certificate),
+        certificate: deletions
+            .map(|deletions| deletions.certificate)
+            .or(calibration.map(|calibration| calibration.certificate))
+            .unwrap_or_else(|| shard.certificate().clone()),
     })
 }
 

@@ -8,7 +8,8 @@ use dyad_index::layout::DEGREE_MULTIPLE;
 use dyad_index::quant::{line_words, row_bytes};
 
 use crate::error::Error;
-use crate::graph_build::certify::{HELD_OUT, PROFILE_RANKS};
+use crate::graph_build::calibration::DEEPEST_RANK;
+use crate::graph_build::certify::HELD_OUT;
 use crate::graph_build::{BuildParams, Builder};
 
 /// The program itself and the remaining memory of the text index.
@@ -168,7 +169,7 @@ impl Plan {
             .saturating_mul(2)
             .saturating_add(n.saturating_mul(2 * lists + self.graph_bytes() + self.layout_bytes() + 8));
         // Exact hits of every question: in heaps, then sorted, then as ground truth.
-        let certifying = (HELD_OUT * PROFILE_RANKS * (2 * 8 + 4)) as u64;
+        let certifying = (HELD_OUT * DEEPEST_RANK * (2 * 8 + 4)) as u64;
         let keys = documents.saturating_mul(KEY_BYTES);
         let questions = (self.questions * self.dim * size_of::<f32>()) as u64;
         let peak = building.max(arranging.saturating_add(certifying.min(n.saturating_mul(20 * HELD_OUT as u64))));

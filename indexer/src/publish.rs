@@ -15,15 +15,15 @@ use crc32c::crc32c;
 use dyad_files::{sync_dir, write_atomic};
 use dyad_index::ModelRecord;
 use dyad_index::manifest::{
-    self, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR, Manifest, MetadataEntry, SHARDS_DIR,
-    ShardEntry,
+    self, CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR,
+    Manifest, MetadataEntry, SHARDS_DIR, ShardEntry,
 };
 use dyad_index::storage::WriteLock;
 use fail::fail_point;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::TOOL;
-use crate::draft::{CompleteUpdates, Draft, DraftShard, ShardFiles};
+use crate::draft::{CompleteCalibration, CompleteUpdates, Draft, DraftShard, ShardFiles};
 use crate::error::Error;
 
 /// Refuses another model than that of the current generation. Where there is no generation, or
@@ -73,16 +73,23 @@ fn move_and_point(
     moved: &mut Vec<Moved>,
 ) -> Result<Manifest, Error> {
     let (shards_dir, deletions_dir) = (index.join(SHARDS_DIR), index.join(DELETIONS_DIR));
-    let metadata_dir = index.join(METADATA_DIR);
+    let (metadata_dir, calibrations_dir) = (index.join(METADATA_DIR), index.join(CALIBRATIONS_DIR));
     fs_err::create_dir_all(&shards_dir)?;
     let mut shards = Vec::with_capacity(draft.shards.len());
-    for DraftShard { files, deletions, updates } in draft.shards {
+    for DraftShard { files, deletions, updates, calibration } in draft.shards {
         let mut entry = match files {
-            ShardFiles::Kept(entry) => entry,
+            ShardFiles::Kept(entry) => *entry,
             ShardFiles::Built(shard) => {
                 let id = shard_id(generation, moved.len(), &shard.files);
                 move_into(&shard.dir, &shards_dir, &id, moved)?;
-                ShardEntry { id, documents: shard.documents, files: shard.files.clone(), deleted: None, metadata: None }
+                ShardEntry {
+                    id,
+                    documents: shard.documents,
+                    files: shard.files.clone(),
+                    deleted: None,
+                    metadata: None,
+                    calibration: None,
+                }
             }
         };
         if let Some(deletions) = deletions {
@@ -100,6 +107,13 @@ fn move_and_point(
             move_into(&dir, &metadata_dir, &id, moved)?;
             sync_dir(&metadata_dir)?;
             entry.metadata = Some(MetadataEntry { id, documents, files });
+        }
+        if let Some(CompleteCalibration { dir, questions, files }) = calibration {
+            let id = change_name(generation, &entry.id);
+            fs_err::create_dir_all(&calibrations_dir)?;
+            move_into(&dir, &calibrations_dir, &id, moved)?;
+            sync_dir(&calibrations_dir)?;
+            entry.calibration = Some(CalibrationEntry { id, questions, files });
         }
         shards.push(entry);
     }
@@ -163,12 +177,12 @@ fn remove(path: &Path) -> std::io::Result<()> {
     if path.exists() { fs_err::remove_file(path) } else { Ok(()) }
 }
 
-/// Of a shard's deletions and changed metadata.
+/// Of a shard's deletions, changed metadata and calibration.
 fn change_name(generation: u64, shard: &str) -> String {
     format!("{generation:06}-{shard}")
 }
 
-/// Whether a name under `deletions/` or `metadata/` has the form that this file gives, complete or not.
+/// Whether a name under `deletions/`, `metadata/` or `calibrations/` has the form that this file gives, complete or not.
 pub(crate) fn is_change_name(name: &str) -> bool {
     let Some((generation, rest)) = name.split_once('-') else { return false };
     let id = rest.split_once(".dyad").map_or(rest, |(id, _)| id);

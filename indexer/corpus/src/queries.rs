@@ -1,4 +1,4 @@
-//! Question sets: BEIR's `queries.jsonl` and MS MARCO's `qid<TAB>text`, plain, gzip or Zstandard.
+//! Question sets: BEIR's `queries.jsonl` and MS MARCO's `qid<TAB>text`, and logs of questions; plain, gzip or Zstandard.
 use std::path::Path;
 
 use crate::error::Error;
@@ -52,6 +52,61 @@ pub fn read(path: &Path) -> Result<Vec<Query>, Error> {
     Ok(queries)
 }
 
+/// The texts of questions without their keys, for samples of what was asked: of a question set, or of a log with a question on each line. The
+/// same question may come again.
+#[derive(Debug)]
+pub struct QuestionTexts {
+    lines: Lines,
+    /// None where each line is a question.
+    format: Option<LineFormat>,
+    columns: Option<Columns>,
+    failed: bool,
+}
+
+impl QuestionTexts {
+    /// Opens a file, plain, gzip or Zstandard, or `-` for standard input: JSON lines with `text` or `query` by the name `.jsonl`, keys and texts
+    /// by `.tsv`, and by any other name lines, of which blank ones are left out.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let lines = Lines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
+        Ok(Self { lines, format: line_format(path).ok(), columns: None, failed: false })
+    }
+
+    fn advance(&mut self) -> Result<Option<String>, Error> {
+        while let Some((_, line)) = self.lines.advance()? {
+            let text = match (self.format, &self.columns) {
+                (None, _) => Ok(line.trim().to_owned()),
+                (Some(LineFormat::Jsonl), _) => Record::parse(line).and_then(|mut record| record.text(TEXT_FIELDS)),
+                (Some(LineFormat::Tsv), Some(columns)) => tsv(columns, line).map(|query| query.text),
+                (Some(LineFormat::Tsv), None) => match Columns::from_header(line) {
+                    Some(header) => {
+                        self.columns = Some(header);
+                        continue;
+                    }
+                    None => tsv(self.columns.insert(Columns::plain()), line).map(|query| query.text),
+                },
+            };
+            let text = text.map_err(|problem| self.lines.refuse(problem))?;
+            if !text.trim().is_empty() {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for QuestionTexts {
+    type Item = Result<String, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.failed = matches!(next, Some(Err(_)));
+        next
+    }
+}
+
 fn jsonl(line: &str) -> Result<Query, Problem> {
     let mut record = Record::parse(line)?;
     Ok(Query { key: record.key(KEY_FIELDS)?, text: record.text(TEXT_FIELDS)? })
@@ -88,6 +143,23 @@ mod tests {
         assert_eq!(read_named("queries.jsonl", jsonl).unwrap(), expected);
         assert_eq!(read_named("queries.dev.tsv", "q2\ttwo?\r\n1\tone?").unwrap(), expected);
         assert_eq!(read_named("queries.dev.tsv", "qid\tquery\nq2\ttwo?\n1\tone?\n").unwrap(), expected);
+    }
+
+    #[test]
+    fn texts_of_sets_and_logs_may_come_again_and_need_no_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let texts = |name: &str, content: &str| {
+            let path = folder.path().join(name);
+            fs_err::write(&path, content).unwrap();
+            QuestionTexts::open(&path).unwrap().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
+        };
+        let expected = Ok(vec!["one?".to_owned(), "two?".to_owned(), "one?".to_owned()]);
+        assert_eq!(texts("asked.log", "one?\n\n two? \r\none?"), expected);
+        let jsonl = "{\"query\":\"one?\",\"took_ms\":3}\n{\"_id\":1,\"text\":\"two?\"}\n{\"query\":\"one?\"}\n";
+        assert_eq!(texts("asked.jsonl", jsonl), expected);
+        assert_eq!(texts("asked.tsv", "qid\tquery\n1\tone?\n2\ttwo?\n1\tone?\n"), expected);
+        assert!(texts("asked.jsonl", "{\"query\":\"one?\"}\n{}\n").unwrap_err().contains("asked.jsonl:2"));
+        assert_eq!(texts("nothing.txt", "\n \n"), Ok(Vec::new()));
     }
 
     #[test]

@@ -87,7 +87,14 @@ pub fn shard(
     let name = format!("{SHARDS_DIR}/{id}");
     place.wait(index.put_directory(&built.dir, &name, &built.files, &PushOptions::default(), &place.go_on()))?;
     let recall = built.certificate.recall.iter().find(|point| point.ef == EF);
-    let shard = ShardEntry { id, documents: built.documents, files: built.files, deleted: None, metadata: None };
+    let shard = ShardEntry {
+        id,
+        documents: built.documents,
+        files: built.files,
+        deleted: None,
+        metadata: None,
+        calibration: None,
+    };
     let done = ShardDone {
         format_version: VERSION,
         shard,

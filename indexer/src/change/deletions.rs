@@ -5,13 +5,13 @@ use dyad_index::ground_truth::NearestNodes;
 use dyad_index::manifest::MinRecall;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Shard;
-use dyad_index::{Certificate, Deletions, GROUND_TRUTH_FILE, Snapshot};
+use dyad_index::{Certificate, Deletions, Snapshot};
 use rayon::prelude::*;
 
 use crate::control::{JobControl, Unit};
 use crate::draft::DraftShard;
 use crate::error::Error;
-use crate::graph_build::certify_live;
+use crate::graph_build::{certify_live, stored_ground_truth};
 
 /// Share of the documents among which recall was measured that may be deleted before it is measured again.
 const MAX_DELETED_SINCE: f64 = 0.01;
@@ -75,20 +75,18 @@ pub(super) fn delete_nodes(
     min_recall: Option<MinRecall>,
     control: JobControl<'_>,
 ) -> Result<Deletions, Error> {
-    let mut live = shard.live().cloned().unwrap_or_else(|| {
-        let mut all = NodeSet::new(shard.dense.len());
-        all.extend(0..shard.dense.len() as u32);
-        all
-    });
+    let mut live = shard.live().cloned().unwrap_or_else(|| NodeSet::all(shard.dense.len()));
     for node in nodes {
         live.remove(*node);
     }
     let (none, cancelled) = (DeletedTerms::default(), || control.cancel.is_cancelled());
     let before = shard.deletions.as_ref().map_or(&none, |deletions| &deletions.terms);
     let terms = shard.text.terms_of(nodes, before, &cancelled)?.ok_or(Error::Cancelled)?;
-    let certificate = match still_valid(shard, &live, nodes.len(), min_recall)? {
-        Some(certificate) => certificate,
-        None => certify_live(&shard.dense, &live, control)?,
+    let certificate = if let Some(certificate) = still_valid(shard, &live, nodes.len(), min_recall)? {
+        certificate
+    } else {
+        let truth = stored_ground_truth(&shard.dense, &shard.ground_truth_path())?;
+        certify_live(&shard.dense, &truth, &live, control)?
     };
     if let Some(MinRecall { recall: target, ef }) = min_recall {
         let recall = certificate.least_recall(ef).unwrap_or(0.0);
@@ -113,7 +111,7 @@ fn still_valid(
     if since as f64 > MAX_DELETED_SINCE * certificate.vectors as f64 {
         return Ok(None);
     }
-    let path = shard.dense.path().with_file_name(GROUND_TRUTH_FILE);
+    let path = shard.ground_truth_path();
     // Shards of earlier releases do not have what their questions should find.
     if !path.exists() {
         return Ok(None);

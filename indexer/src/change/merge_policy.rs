@@ -73,7 +73,7 @@ mod tests {
     fn entry(documents: u64, deleted: u64) -> ShardEntry {
         let file = FileEntry { path: "d".into(), bytes: 0, crc32c: 0 };
         let gone = (deleted > 0).then_some(DeletedEntry { documents: deleted, file });
-        ShardEntry { id: String::new(), documents, files: Vec::new(), deleted: gone, metadata: None }
+        ShardEntry { id: String::new(), documents, files: Vec::new(), deleted: gone, metadata: None, calibration: None }
     }
 
     #[test]

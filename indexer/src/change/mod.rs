@@ -14,6 +14,8 @@
 //! | `staged.rs` | a batch on disk, of which the last record of each key counts |
 //! | `passages.rs` | passages of documents: those that an index has, and those that a document no longer has |
 //! | `delete.rs` | `delete` |
+//! | `calibrate.rs` | `calibrate`: recall measured again, by other questions |
+//! | `question_sample.rs` | such questions from a log |
 //! | `metadata.rs` | `upsert --metadata-only` |
 //! | `merge.rs` | `merge`: shards written again as one |
 //! | `merge_policy.rs` | which shards should be merged |
@@ -21,6 +23,7 @@
 //! | `stored.rs` | the live documents of a generation as a batch of a corpus |
 //! | `purge.rs` | `purge`: documents removed from every generation |
 
+mod calibrate;
 mod delete;
 mod deletions;
 mod difference;
@@ -29,6 +32,7 @@ mod merge_policy;
 mod metadata;
 mod passages;
 mod purge;
+mod question_sample;
 mod reembed;
 mod staged;
 mod stored;
@@ -42,12 +46,14 @@ use std::path::Path;
 use dyad_index::Snapshot;
 use dyad_index::manifest::{Change, Manifest, ShardEntry};
 
+pub use calibrate::{CalibrateConfig, calibrate};
 pub use delete::{DeleteConfig, delete, delete_documents};
 pub use merge::{MergeConfig, merge};
 pub use merge_policy::mergeable;
 pub use metadata::{MetadataConfig, update_metadata};
 pub use passages::{Passages, passages_of};
 pub use purge::{PurgeConfig, Purged, purge};
+pub use question_sample::embed_questions;
 pub use reembed::{Estimate, ReembedConfig, estimate, reembed};
 pub use triage::Operation;
 pub use upsert::{upsert, upsert_after};

@@ -4,7 +4,7 @@ use dyad_files::space::check_space;
 use dyad_index::format::RowType;
 use dyad_index::search::VectorRows;
 use dyad_index::snapshot::Shard;
-use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, GroundTruth, QuerySource, Snapshot, ground_truth};
+use dyad_index::{BuildRecord, GroundTruth, QuerySource, Snapshot, ground_truth};
 
 use super::passages::Passages;
 use super::upsert_config::UpsertConfig;
@@ -33,8 +33,8 @@ pub(super) fn build_like(base: &Snapshot, threads: usize) -> (Builder, BuildPara
 /// The held-out questions by which the first of these shards that has any was measured.
 pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Result<Option<Questions>, Error> {
     for shard in shards {
-        let path = shard.dense.path().with_file_name(GROUND_TRUTH_FILE);
-        if shard.dense.certificate().source == QuerySource::HeldOut && path.exists() {
+        let path = shard.ground_truth_path();
+        if shard.certificate().source == QuerySource::HeldOut && path.exists() {
             let truth = GroundTruth::open(&path, shard.dense.meta().model.dim, shard.dense.len())?;
             if let ground_truth::Questions::Vectors { dim, values } = truth.questions {
                 return Ok(Some(Questions::of(values, dim)));

@@ -22,10 +22,10 @@ use super::documents;
 
 /// How a change is made and reported.
 #[derive(Debug, clap::Args)]
-struct Report {
+pub(super) struct Report {
     /// Change nothing; say what would be changed
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -314,7 +314,7 @@ fn removed(collected: &Collected, dry_run: bool) -> String {
     format!("{did} {generations} and {} of files; generations {} are left{in_use}", Bytes(*bytes), numbers(kept))
 }
 
-fn close(
+pub(super) fn close(
     index: &Path,
     outcome: &Outcome,
     collected: Option<&Collected>,

@@ -15,6 +15,7 @@ use dyad_indexer::source::{
     VectorSource,
 };
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
+use dyad_proto::v1;
 
 use super::model::{ModelArguments, OwnEncoder};
 
@@ -250,8 +251,20 @@ pub(super) fn connect(
     credentials: &CredentialOptions,
     cancel: &Cancellation,
 ) -> anyhow::Result<RemoteSource> {
+    connect_tower(v1::Tower::Answer, urls, batch_texts, timeout, credentials, cancel)
+}
+
+/// The same for texts of either kind.
+pub(super) fn connect_tower(
+    tower: v1::Tower,
+    urls: &[String],
+    batch_texts: usize,
+    timeout: Duration,
+    credentials: &CredentialOptions,
+    cancel: &Cancellation,
+) -> anyhow::Result<RemoteSource> {
     let client =
         ClientConfig { call_timeout: timeout, credentials: Credentials::open(credentials)?, ..ClientConfig::default() };
-    let config = RemoteConfig { batch_texts, client, ..RemoteConfig::default() };
+    let config = RemoteConfig { batch_texts, client, tower, ..RemoteConfig::default() };
     Ok(RemoteSource::connect_all(urls, config, cancel)?)
 }

@@ -17,11 +17,11 @@ const BARE: [(&str, &[&str]); 15] = [
     ("--memory", &["build", "merge", "purge", "reembed"]),
     ("--index", &["build", "append", "upsert", "delete", "merge", "purge", "gc", "pull", "rollback"]),
     ("--out", &["bulk plan"]),
-    ("--queries", &["build", "append", "upsert", "compare"]),
+    ("--queries", &["build", "append", "upsert", "compare", "calibrate"]),
     ("--qrels", &["compare"]),
     ("--vectors", &["build", "append", "upsert"]),
     ("--corpus", &["build", "append", "upsert"]),
-    ("--encoder", &["build", "append", "upsert", "reembed", "serve"]),
+    ("--encoder", &["build", "append", "upsert", "reembed", "serve", "calibrate"]),
     ("--older-than", &["gc"]),
     // Of `dyad-searcher serve`.
     ("--cache-bytes", &[]),

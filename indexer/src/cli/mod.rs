@@ -23,6 +23,7 @@
 mod bar;
 mod build;
 mod bulk;
+mod calibrate;
 mod change;
 mod documents;
 mod export;
@@ -66,6 +67,8 @@ enum Command {
     Reembed(Box<reembed::ReembedArguments>),
     /// Compare what two generations find for the same questions
     Compare(reembed::CompareArguments),
+    /// Measure recall again by questions as they are asked, without a rebuild, and publish what searches go by as the next generation
+    Calibrate(Box<calibrate::Arguments>),
     /// Merge shards that hold many deleted documents, or are many and small
     Merge(change::MergeArguments),
     /// Delete documents from every generation, and remove the files that hold them
@@ -104,6 +107,7 @@ fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode>
         Command::Delete(arguments) => change::remove(&arguments),
         Command::Reembed(arguments) => reembed::run(*arguments),
         Command::Compare(arguments) => reembed::compare(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Merge(arguments) => change::compact(&arguments),
         Command::Purge(arguments) => change::erase(&arguments),
         Command::Gc(arguments) => change::collect(&arguments),

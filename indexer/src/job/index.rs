@@ -8,7 +8,7 @@ use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::format::RowType;
 use dyad_index::manifest::{self, Change, Manifest};
 use dyad_index::search::VectorRows;
-use dyad_index::{Certificate, ModelRecord};
+use dyad_index::{Certificate, Metric, ModelRecord};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::kept::KeptShards;
@@ -150,6 +150,9 @@ pub fn build_index(
     source.published();
     kept.published();
     warn_of_meanwhile(before, &manifest, control);
+    if config.queries.is_none() {
+        tell_of_questions(config, model.metric, control);
+    }
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.iter().map(|shard| shard.certificate.clone()).collect();
     Ok(Summary { manifest, certificates, predicted_bytes })
@@ -186,6 +189,21 @@ fn warn_of_meanwhile(before: Option<u64>, built: &Manifest, control: JobControl<
             "generation {parent} was published while this build ran, and generation {} replaces it: what it changed is not in \
              the index now. Change it again, or go back with `dyad-indexer rollback --to {parent}`",
             built.generation
+        ));
+    }
+}
+
+/// Questions may be unlike documents, by which recall was measured: more so for inner products, and where two towers embed them.
+fn tell_of_questions(config: &BuildConfig, metric: Metric, control: JobControl<'_>) {
+    let command = format!("`dyad-indexer calibrate --index {} --queries FILE|LOG`", config.index.display());
+    if metric == Metric::Dot {
+        control.progress.warn(&format!(
+            "recall was measured with documents as questions, and inner products of questions may be others: {command} measures with questions as \
+             they are asked, without a rebuild"
+        ));
+    } else {
+        control.progress.note(&format!(
+            "recall was measured with documents as questions. Where another tower embeds questions, {command} measures with those, without a rebuild"
         ));
     }
 }

@@ -29,6 +29,6 @@ mod workspace;
 pub use index::{BuildConfig, Summary, build_index};
 pub(crate) use index::{Pass, shard_label, thread_pool};
 pub(crate) use kept::{KeptShards, left_in as kept_shards_in, remove as remove_kept_shard};
-pub(crate) use shard::{ShardBuilder, file_entries};
+pub(crate) use shard::{ShardBuilder, entries_of, file_entries};
 pub(crate) use spool::{Spool, Spooled, metadata_json};
 pub(crate) use workspace::Workspace;

@@ -126,6 +126,11 @@ pub(crate) fn file_entries(dir: &Path, names: &[&str]) -> Result<Vec<FileEntry>,
             names.push(format!("{TEXT_DIR}/{}", entry.file_name().to_string_lossy()));
         }
     }
+    entries_of(dir, names)
+}
+
+/// These files of a directory, with length and checksum, ascending by path.
+pub(crate) fn entries_of(dir: &Path, mut names: Vec<String>) -> Result<Vec<FileEntry>, Error> {
     names.sort_unstable();
     names
         .into_iter()

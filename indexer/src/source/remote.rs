@@ -39,11 +39,19 @@ pub struct RemoteConfig {
     pub away: Duration,
     /// Deadlines and retries of each call.
     pub client: ClientConfig,
+    /// Which tower embeds.
+    pub tower: v1::Tower,
 }
 
 impl Default for RemoteConfig {
     fn default() -> Self {
-        Self { batch_texts: 256, in_flight: 4, away: Duration::from_mins(1), client: ClientConfig::default() }
+        Self {
+            batch_texts: 256,
+            in_flight: 4,
+            away: Duration::from_mins(1),
+            client: ClientConfig::default(),
+            tower: v1::Tower::Answer,
+        }
     }
 }
 
@@ -152,7 +160,7 @@ impl RemoteSource {
             self.next_id += 1;
             let request = v1::EncodeRequest {
                 id: self.next_id,
-                tower: v1::Tower::Answer.into(),
+                tower: self.config.tower.into(),
                 texts: documents.iter().map(|document| document.passage().into_owned()).collect(),
                 ..Default::default()
             };

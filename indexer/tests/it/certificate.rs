@@ -11,7 +11,7 @@ fn inspect(fixture: &Fixture, more: &[&str]) -> String {
 }
 
 /// Questions as NumPy saves them.
-fn write_npy(fixture: &Fixture, name: &str, questions: usize, dim: usize) -> String {
+pub(crate) fn write_npy(fixture: &Fixture, name: &str, questions: usize, dim: usize) -> String {
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({questions}, {dim}), }}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend((header.len() as u16).to_le_bytes());

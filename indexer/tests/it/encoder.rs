@@ -68,7 +68,8 @@ impl Encoder for Fake {
     async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
         let request = request.into_inner();
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        assert_eq!(request.tower(), v1::Tower::Answer);
+        let are_questions = request.texts.iter().all(|text| text.starts_with("asked "));
+        assert_eq!(request.tower(), if are_questions { v1::Tower::Question } else { v1::Tower::Answer });
         let mut fingerprint = "f00d";
         match self.mood {
             Mood::OutOfOrder => tokio::time::sleep(Duration::from_millis(40 - 10 * (call as u64 % 4))).await,
@@ -175,7 +176,11 @@ fn connect_all(urls: &[&str], away: Duration, cancel: &Cancellation) -> Result<R
         ..ClientConfig::default()
     };
     let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
-    RemoteSource::connect_all(&urls, RemoteConfig { batch_texts: 16, in_flight: 4, away, client }, cancel)
+    RemoteSource::connect_all(
+        &urls,
+        RemoteConfig { batch_texts: 16, in_flight: 4, away, client, ..RemoteConfig::default() },
+        cancel,
+    )
 }
 
 /// Builds generation 1 from files, then fails to build generation 2 from the service.

@@ -60,7 +60,7 @@ fn opens_answers_and_changes(name: &str, format_version: u32, live: &[Document])
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
     assert_eq!((snapshot.len(), snapshot.manifest().format_version), (live.len(), format_version));
     for document in live {
-        for mode in [SearchMode::Exact, SearchMode::Approximate { ef: 64 }] {
+        for mode in [SearchMode::Exact, SearchMode::Beam { ef: 64 }] {
             let row = row_of(&document.passage());
             let found = snapshot.search_dense(&[&row], &DenseParams { k: 1, mode }, None, &Never).unwrap();
             let hit = found[0].hits[0];

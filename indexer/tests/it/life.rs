@@ -62,7 +62,7 @@ fn answers(snapshot: &Snapshot, filter: Option<&Filter>) -> Vec<Vec<(String, u32
             let exact = DenseParams { k, mode: SearchMode::Exact };
             let found = snapshot.search_dense(&[&row], &exact, allowed, &Never).unwrap();
             all.push(named(&found[0].hits));
-            let wide = DenseParams { k, mode: SearchMode::Approximate { ef: 2000 } };
+            let wide = DenseParams { k, mode: SearchMode::Beam { ef: 2000 } };
             let graph = snapshot.search_dense(&[&row], &wide, allowed, &Never).unwrap();
             assert_eq!(named(&graph[0].hits), named(&found[0].hits), "the graph finds all of {k}");
             all.push(named(

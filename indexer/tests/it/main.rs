@@ -5,6 +5,7 @@ mod build;
 mod bulk;
 mod bulk_hostile;
 mod bulk_s3;
+mod calibrate;
 mod certificate;
 mod collide;
 mod command_line;

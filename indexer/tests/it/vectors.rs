@@ -151,7 +151,7 @@ fn vectors_are_compared_as_they_were_said_to_be() {
             for number in 0..40 {
                 let question: Vec<f32> =
                     row_of(&format!("question {number}")).iter().map(|value| value * 3.0).collect();
-                let params = DenseParams { k: 10, mode: SearchMode::Approximate { ef: 600 } };
+                let params = DenseParams { k: 10, mode: SearchMode::Beam { ef: 600 } };
                 let hits = snapshot.search_dense(&[&question[..]], &params, None, &Never).unwrap().remove(0).hits;
                 let keys: Vec<&str> = hits.iter().map(|hit| snapshot.key(hit.shard, hit.node).unwrap()).collect();
                 assert_eq!(keys, best(&rows, &question, metric), "{name}, {what}, question {number}");

@@ -1,0 +1,77 @@
+//! Questions as they were asked, sampled and embedded: what `calibrate` measures by where it is given texts.
+
+use std::collections::BinaryHeap;
+
+use dyad_command::Cancellation;
+use dyad_corpus::queries::QuestionTexts;
+use dyad_corpus::{Document, Located};
+use dyad_index::{Metric, ModelRecord};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::error::Error;
+use crate::graph_build::{HELD_OUT, Questions};
+use crate::source::{Documents, VectorSource};
+
+/// A sample of at most [`HELD_OUT`] of these texts, by `seed`, as vectors of `source`, whose model must be `model`. What is asked more often is
+/// in it more often. Takes memory for the sample.
+pub fn embed_questions(
+    texts: QuestionTexts,
+    source: &mut dyn VectorSource,
+    model: &ModelRecord,
+    seed: u64,
+    cancel: &Cancellation,
+) -> Result<Questions, Error> {
+    if !source.model().same_space(model) {
+        let (expected, got) = (model.fingerprint.clone(), source.model().fingerprint.clone());
+        return Err(Error::ModelOfQuestions { model: model.name.clone(), expected, got });
+    }
+    let texts = sample(texts, seed)?;
+    if texts.is_empty() {
+        return Err(Error::NoQuestions);
+    }
+    let document = |(number, text): (usize, String)| {
+        let document = Document { key: number.to_string(), title: String::new(), text, metadata: None };
+        Ok(Located { value: document, line: number as u64 + 1 })
+    };
+    let mut documents = texts.into_iter().enumerate().map(document);
+    let documents: &mut Documents<'_> = &mut documents;
+    let mut values = Vec::new();
+    while let Some(embedded) = source.pull(documents, cancel)? {
+        let length = embedded.row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+        let scale = if model.metric == Metric::Cosine { length.max(f64::from(f32::MIN_POSITIVE)) } else { 1.0 };
+        values.extend(embedded.row.iter().map(|value| (f64::from(*value) / scale) as f32));
+    }
+    Ok(Questions::of(values, model.dim))
+}
+
+/// The texts whose line has the smallest hash, in the order of these.
+fn sample(texts: QuestionTexts, seed: u64) -> Result<Vec<String>, Error> {
+    // The largest hash on top, to fall out first.
+    let mut kept: BinaryHeap<(u64, String)> = BinaryHeap::new();
+    for (number, text) in (0u64..).zip(texts) {
+        kept.push((xxh3_64_with_seed(&number.to_le_bytes(), seed), text?));
+        if kept.len() > HELD_OUT {
+            kept.pop();
+        }
+    }
+    Ok(kept.into_sorted_vec().into_iter().map(|(_, text)| text).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_log_a_sample_is_kept_by_seed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("asked.log");
+        let lines: Vec<String> = (0..5 * HELD_OUT).map(|number| format!("question {number}")).collect();
+        fs_err::write(&path, lines.join("\n")).unwrap();
+        let of = |seed| sample(QuestionTexts::open(&path).unwrap(), seed).unwrap();
+        let first = of(1);
+        assert_eq!((first.len(), &first), (HELD_OUT, &of(1)));
+        assert_ne!(first, of(2));
+        let early = first.iter().filter(|text| lines[..lines.len() / 2].contains(text)).count();
+        assert!(early.abs_diff(HELD_OUT / 2) < HELD_OUT / 10, "{early} of the first half");
+    }
+}
