@@ -92,6 +92,8 @@ export function notes(reply) {
   return [
     reply.degraded && message("warning", el("b", {}, "Degraded: "), prose(reply.degraded_reason, 500)),
     reply.recall_note && message("note", prose(reply.recall_note, 500)),
+    reply.out_of_distribution_shards > 0 &&
+      message("note", `The question is far from the documents of ${reply.out_of_distribution_shards} shards: searched by beams of one width.`),
     ...(reply.notes ?? []).map((note) => message("note", prose(note, 500))),
   ];
 }

@@ -47,6 +47,13 @@ struct IndexLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RecallLabels {
+    index: String,
+    /// Whether the question was out of distribution.
+    out_of_distribution: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReloadLabels {
     index: String,
     outcome: &'static str,
@@ -59,14 +66,27 @@ struct CacheLabels {
 
 /// An answer to be counted.
 #[derive(Debug, Clone)]
-pub(crate) struct Answered {
+pub(crate) struct Answered<'a> {
     pub(crate) mode: &'static str,
     /// A part of it is missing.
     pub(crate) degraded: bool,
     /// The question is longer than the tower reads.
     pub(crate) truncated: bool,
+    /// The index from whose documents the question is farther than those that calibrated it.
+    pub(crate) out_of_distribution: Option<&'a str>,
     /// Microseconds by stage; 0 where it did not run.
     pub(crate) stages_us: [(&'static str, u64); 9],
+}
+
+/// A served search next to the exact one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ComparedSearch {
+    /// How many of the nearest it has found.
+    pub(crate) found: u64,
+    /// How many there are.
+    pub(crate) expected: u64,
+    /// Whether its question is farther from the documents than those that calibrated them.
+    pub(crate) out_of_distribution: bool,
 }
 
 /// A cache of the searcher.
@@ -102,8 +122,9 @@ pub struct Metrics {
     stages: Times<StageLabels>,
     cache_hits: Family<CacheLabels, Counter>,
     cache_misses: Family<CacheLabels, Counter>,
-    recall_expected: Family<IndexLabels, Counter>,
-    recall_found: Family<IndexLabels, Counter>,
+    out_of_distribution: Family<IndexLabels, Counter>,
+    recall_expected: Family<RecallLabels, Counter>,
+    recall_found: Family<RecallLabels, Counter>,
     reloads: Family<ReloadLabels, Counter>,
 }
 
@@ -132,6 +153,7 @@ impl Metrics {
             stages: Family::new_with_constructor(times),
             cache_hits: Family::default(),
             cache_misses: Family::default(),
+            out_of_distribution: Family::default(),
             recall_expected: Family::default(),
             recall_found: Family::default(),
             reloads: Family::default(),
@@ -156,6 +178,8 @@ impl Metrics {
         registry.register_with_unit("stage", help, Unit::Seconds, self.stages.clone());
         registry.register("cache_hits", "Look-ups that a cache answered", self.cache_hits.clone());
         registry.register("cache_misses", "Look-ups that a cache could not answer", self.cache_misses.clone());
+        let help = "Questions farther from the documents of a shard than those that calibrated it, by index: searched as widely as by a beam at least";
+        registry.register("out_of_distribution", help, self.out_of_distribution.clone());
         let help = "Nearest vectors that sampled questions have by exact search, ten for each";
         registry.register("recall_expected", help, self.recall_expected.clone());
         let help = "Those of them that the served search had found: found over expected is the live recall@10";
@@ -177,13 +201,16 @@ impl Metrics {
     }
 
     /// A question was answered.
-    pub(crate) fn answer(&self, answered: &Answered) {
+    pub(crate) fn answer(&self, answered: &Answered<'_>) {
         self.answers.get_or_create(&ModeLabels { mode: answered.mode }).inc();
         if answered.degraded {
             self.degraded.inc();
         }
         if answered.truncated {
             self.truncated.inc();
+        }
+        if let Some(index) = answered.out_of_distribution {
+            self.out_of_distribution.get_or_create(&IndexLabels { index: index.to_owned() }).inc();
         }
         for (stage, us) in answered.stages_us.into_iter().filter(|(_, us)| *us > 0) {
             self.stages.get_or_create(&StageLabels { stage }).observe(us as f64 / 1e6);
@@ -210,8 +237,10 @@ impl Metrics {
     }
 
     /// A served search was compared with the exact one.
-    pub(crate) fn recall(&self, index: &str, found: u64, expected: u64) {
-        let labels = IndexLabels { index: index.to_owned() };
+    pub(crate) fn recall(&self, index: &str, compared: &ComparedSearch) {
+        let ComparedSearch { found, expected, out_of_distribution } = *compared;
+        let out_of_distribution = if out_of_distribution { "true" } else { "false" };
+        let labels = RecallLabels { index: index.to_owned(), out_of_distribution };
         self.recall_found.get_or_create(&labels).inc_by(found);
         self.recall_expected.get_or_create(&labels).inc_by(expected);
     }

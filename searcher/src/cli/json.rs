@@ -81,6 +81,7 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
         "fingerprint": reply.fingerprint,
         "ef": reply.ef,
         "recall_note": reply.recall_note,
+        "out_of_distribution_shards": reply.out_of_distribution_shards,
         "query_tokens": reply.query_tokens,
         "query_truncated": reply.query_truncated,
         "fusion": fusion(reply),

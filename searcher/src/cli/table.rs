@@ -70,6 +70,10 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
             reply.query_tokens
         )?;
     }
+    if reply.out_of_distribution_shards > 0 {
+        let shards = reply.out_of_distribution_shards;
+        writeln!(out, "the question is far from the documents of {shards} shards: searched by beams of one width")?;
+    }
     if !reply.recall_note.is_empty() {
         writeln!(out, "recall not vouched for: {}", reply.recall_note)?;
     }

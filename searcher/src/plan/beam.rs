@@ -31,10 +31,15 @@ impl Beam<'_> {
         }
         if let Some(target) = request.target_recall.filter(|_| self.uses_graph) {
             let chosen = recall::choose(target, hits, request.filter.is_some(), certificates);
-            return (SearchMode::Certified { ef: chosen.ef.max(hits + TIE_SLACK) }, chosen.note);
+            let least = hits + TIE_SLACK;
+            let (ef, out_of_distribution_ef) = (chosen.ef.max(least), chosen.out_of_distribution_ef.max(least));
+            return (SearchMode::Certified { ef, out_of_distribution_ef }, chosen.note);
         }
-        let ef = if request.ef == 0 { DEFAULT_EF } else { request.ef as usize };
-        (SearchMode::Approximate { ef: ef.max(hits + TIE_SLACK) }, None)
+        let mode = match request.ef as usize {
+            0 => SearchMode::Adaptive { ef: DEFAULT_EF.max(hits + TIE_SLACK) },
+            ef => SearchMode::Beam { ef: ef.max(hits + TIE_SLACK) },
+        };
+        (mode, None)
     }
 
     /// The searches of all pages: that of the first page, and others each [`WIDER`] times as deep as the one before. None for a first page

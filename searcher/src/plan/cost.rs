@@ -91,7 +91,9 @@ impl IndexSize {
     fn dense(self, mode: SearchMode) -> u64 {
         match mode {
             SearchMode::Exact => self.scan(),
-            SearchMode::Approximate { ef } | SearchMode::Certified { ef } => self.beam(ef as u64),
+            SearchMode::Beam { ef } | SearchMode::Adaptive { ef } | SearchMode::Certified { ef, .. } => {
+                self.beam(ef as u64)
+            }
         }
     }
 

@@ -179,6 +179,19 @@ impl Plan {
         (self.offset + self.k).max(self.rerank_depth)
     }
 
+    /// Why the target recall is not guaranteed, where the question is out of distribution in so many shards.
+    pub fn recall_note(&self, out_of_distribution: u32) -> Option<String> {
+        let is_certified = self.dense.is_some_and(|params| matches!(params.mode, SearchMode::Certified { .. }));
+        let far = (is_certified && out_of_distribution > 0).then(|| {
+            format!(
+                "the question is farther from the documents of {out_of_distribution} shards than those that measured recall: \
+                 `dyad-indexer calibrate --queries` measures it with such questions"
+            )
+        });
+        let notes: Vec<String> = self.recall_note.clone().into_iter().chain(far).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
     /// Whether the reply has anything of the hits' documents but their keys.
     pub fn wants_documents(&self) -> bool {
         self.fields != StoredFields::None || self.snippet_bytes > 0
@@ -194,8 +207,12 @@ impl Plan {
     pub fn with_depth(&self, depth: usize) -> Self {
         let wider = |mode| match mode {
             SearchMode::Exact => SearchMode::Exact,
-            SearchMode::Certified { ef } => SearchMode::Certified { ef: ef.max(depth + TIE_SLACK) },
-            SearchMode::Approximate { ef } => SearchMode::Approximate { ef: ef.max(depth + TIE_SLACK) },
+            SearchMode::Certified { ef, out_of_distribution_ef } => SearchMode::Certified {
+                ef: ef.max(depth + TIE_SLACK),
+                out_of_distribution_ef: out_of_distribution_ef.max(depth + TIE_SLACK),
+            },
+            SearchMode::Beam { ef } => SearchMode::Beam { ef: ef.max(depth + TIE_SLACK) },
+            SearchMode::Adaptive { ef } => SearchMode::Adaptive { ef: ef.max(depth + TIE_SLACK) },
         };
         let paged = self.paged.iter().find(|params| params.k >= depth).map(|params| params.mode);
         let mode = |mode| paged.unwrap_or_else(|| wider(mode));

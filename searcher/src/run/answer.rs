@@ -147,6 +147,8 @@ pub struct Answer {
     pub recall_note: Option<String>,
     /// Inner products computed.
     pub distance_computations: u64,
+    /// Shards from whose documents the question is farther than those that calibrated them.
+    pub out_of_distribution_shards: u32,
     /// What was searched.
     pub coverage: Coverage,
     /// How the filter was run, where there is one.
@@ -201,6 +203,7 @@ impl Answer {
             },
             degraded: self.degraded.is_some(),
             truncated: self.query_truncated,
+            out_of_distribution: (self.out_of_distribution_shards > 0).then_some(&*self.index),
             stages_us: [
                 ("queue", queue_us),
                 ("tokenize", tokenize_us),

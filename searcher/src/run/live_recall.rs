@@ -13,7 +13,7 @@ use super::cancellation::Cancellation;
 use super::filter_cache::AllowedNodes;
 use super::threads::yield_to_others;
 use crate::error::{Error, Result};
-use crate::metrics::Metrics;
+use crate::metrics::{ComparedSearch, Metrics};
 
 /// Hits that are compared.
 const K: usize = 10;
@@ -44,7 +44,7 @@ impl LiveRecall {
             while let Ok(batch) = receiver.recv() {
                 let started = Instant::now();
                 match pool.install(|| compare(&batch)) {
-                    Ok((found, expected)) => metrics.recall(&batch.index.name, found, expected),
+                    Ok(compared) => metrics.recall(&batch.index.name, &compared),
                     Err(error) => tracing::debug!(%error, "a search was not compared with the exact one"),
                 }
                 // So that a generation that is no longer served is not kept open by the pause.
@@ -65,8 +65,8 @@ impl LiveRecall {
     }
 }
 
-/// How many of the nearest the served search had found, and how many there are.
-fn compare(batch: &Batch) -> Result<(u64, u64)> {
+/// Compares the served search with the exact one.
+fn compare(batch: &Batch) -> Result<ComparedSearch> {
     let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), TIME);
     let (Some((params, vector)), [item], [found]) =
         (batch.only_dense(), batch.items.as_slice(), batch.found.as_slice())
@@ -86,7 +86,8 @@ fn compare(batch: &Batch) -> Result<(u64, u64)> {
     let allowed = allowed.as_ref().map(|allowed| &*allowed.shards);
     let exact = batch.snapshot.search_dense(&[vector], &params, allowed, &*cancel)?.pop().ok_or(Error::Internal)?;
     let exact = cancel.complete(exact)?;
-    Ok(found_of(&served.hits, &exact.hits))
+    let (found, expected) = found_of(&served.hits, &exact.hits);
+    Ok(ComparedSearch { found, expected, out_of_distribution: served.cost.out_of_distribution > 0 })
 }
 
 /// How many of the nearest are among the first hits, as many as there are nearest, of a search; and how many there are.

@@ -38,6 +38,8 @@ pub(super) fn certificate(certificate: &Certificate) -> v1::Certificate {
         expansions: certificate.expansions.iter().map(expansion_point).collect(),
         vectors: certificate.vectors,
         lost_since: certificate.lost_since,
+        adaptive: certificate.adaptive.iter().map(recall_point).collect(),
+        out_of_distribution: certificate.out_of_distribution.iter().map(recall_point).collect(),
     }
 }
 
@@ -212,6 +214,7 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         ef: answer.ef,
         recall_note: answer.recall_note.unwrap_or_default(),
         distance_computations: answer.distance_computations,
+        out_of_distribution_shards: answer.out_of_distribution_shards,
         notes: answer.notes,
         fusion: answer.fusion.map_or(v1::Fusion::Unspecified, fusion).into(),
         dense_weight: answer.fusion.map_or(0.0, |fusion| fusion.dense_weight),

@@ -8,7 +8,7 @@ use dyad_proto::v1::filter_value::Value;
 
 use dyad_searcher::run::EngineConfig;
 
-use crate::fixture::{keys, request, searcher, searcher_over, write_certified_index};
+use crate::fixture::{keys, one_rank, request, searcher, searcher_over, write_certified_index};
 
 fn number(number: f64) -> v1::FilterValue {
     v1::FilterValue { value: Some(Value::Number(number)) }
@@ -195,7 +195,8 @@ async fn a_wanted_recall_holds_for_filters_and_the_note_follows_how_they_were_ru
     let certificate = |part: usize, vectors: usize| Certificate {
         vectors: vectors as u64,
         source: QuerySource::HeldOut,
-        recall: points(&[(18, 0.95), (19, 0.99)]),
+        calibration: one_rank(),
+        adaptive: points(&[(18, 0.95), (19, 0.99)]),
         filtered: [Some(vec![FilteredRecall { share: 0.5, recall: points(&[(18, 0.8), (20, 0.95)]) }]), None][part]
             .clone(),
         ..Certificate::default()

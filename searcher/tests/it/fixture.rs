@@ -13,7 +13,9 @@ use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::storage::WriteLock;
-use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, QuerySource, RecallPoint};
+use dyad_index::{
+    Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, QuerySource, RankScore, RecallPoint,
+};
 use dyad_proto::access::Caller;
 use dyad_proto::client::{AdminClient, ClientConfig, Credentials, SearcherClient};
 use dyad_proto::pushback::RETRY_PUSHBACK;
@@ -65,7 +67,12 @@ pub(crate) fn documents() -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a shard says of itself. The profile is left out, so that beams are as wide as they are asked to be.
+/// Scores of one rank alone, from which no margin follows: beams are as wide as they are asked to be.
+pub(crate) fn one_rank() -> Vec<RankScore> {
+    vec![RankScore { rank: 1, score: 0.0, low: -1.0 }]
+}
+
+/// What a shard says of itself.
 pub(crate) fn certificate(part: usize, vectors: usize) -> Certificate {
     let point = |ef, recall_at_10| RecallPoint {
         ef,
@@ -75,7 +82,14 @@ pub(crate) fn certificate(part: usize, vectors: usize) -> Certificate {
         scored: 0.0,
     };
     let recall = [vec![point(48, 0.9), point(200, 0.99)], vec![point(64, 0.9), point(300, 0.98)]][part % 2].clone();
-    Certificate { vectors: vectors as u64, recall, source: QuerySource::HeldOut, ..Certificate::default() }
+    Certificate {
+        vectors: vectors as u64,
+        calibration: one_rank(),
+        adaptive: recall.clone(),
+        recall,
+        source: QuerySource::HeldOut,
+        ..Certificate::default()
+    }
 }
 
 /// Every node linked with every other, so that the graph search is exact.
@@ -164,6 +178,7 @@ pub(crate) fn write_linked_index(
             files: names.into_iter().map(file).collect(),
             deleted: None,
             metadata: None,
+            calibration: None,
         });
     }
     let model = model(fingerprint);

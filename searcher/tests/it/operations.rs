@@ -173,7 +173,8 @@ async fn live_recall_is_that_of_the_searches_that_were_served() {
     let server = searcher_with(EngineConfig { live_recall_share: 1.0, ..EngineConfig::default() }).await;
     let http = over(&server).await;
     let name = server.engine.indexes().next().unwrap().name().to_owned();
-    let series = |what: &str| format!(r#"dyad_searcher_recall_{what}_total{{index="{name}"}}"#);
+    let series =
+        |what: &str| format!(r#"dyad_searcher_recall_{what}_total{{index="{name}",out_of_distribution="false"}}"#);
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         server.client.search(request(Mode::Dense, "the deep river number 12", 10)).await.unwrap();
@@ -197,7 +198,8 @@ async fn live_recall_of_one_hit_is_that_of_the_nearest() {
     let server = sparse_searcher(EngineConfig { live_recall_share: 1.0, ..EngineConfig::default() }).await;
     let http = over(&server).await;
     let name = server.engine.indexes().next().unwrap().name().to_owned();
-    let series = |what: &str| format!(r#"dyad_searcher_recall_{what}_total{{index="{name}"}}"#);
+    let series =
+        |what: &str| format!(r#"dyad_searcher_recall_{what}_total{{index="{name}",out_of_distribution="false"}}"#);
     let scrape = async || {
         let (_, scrape) = text(&http, "/metrics").await;
         (value(&scrape, &series("found")), value(&scrape, &series("expected")))

@@ -119,7 +119,11 @@ impl Opening for OpenShard {
         if self.exact {
             self.shard.search_exact_batch(queries, k, allowed, &Never, found);
         } else {
-            self.shard.search_batch(queries, &SearchParams { allowed, ..SearchParams::new(k, value) }, found);
+            self.shard.search_batch(
+                queries,
+                &SearchParams { allowed, adaptive: true, ..SearchParams::new(k, value) },
+                found,
+            );
         }
     }
 

@@ -114,7 +114,7 @@ impl Opening for OpenIndex {
     }
 
     fn search_batch(&self, queries: &[&[f32]], k: usize, How { value, filter }: How, out: &mut [i32]) {
-        let mode = if self.exact { SearchMode::Exact } else { SearchMode::Approximate { ef: value } };
+        let mode = if self.exact { SearchMode::Exact } else { SearchMode::Adaptive { ef: value } };
         let params = DenseParams { k, mode };
         let filter = filter.and_then(|number| self.filters.get(number));
         let found = self.pool.install(|| {
