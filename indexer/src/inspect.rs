@@ -10,11 +10,11 @@ use dyad_index::lexical::{ANALYZER, TextShard};
 use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 use dyad_index::{
-    BuildRecord, Certificate, Deletions, ExpansionPoint, FilteredRecall, FusionMethod, FusionRecord, LearnedFrom,
-    ModelRecord, QuerySource, RecallPoint,
+    BuildRecord, Certificate, Deletions, FusionMethod, FusionRecord, LearnedFrom, ModelRecord, QuerySource,
 };
 use serde::Serialize;
 
+use crate::certificate_tables::CertificateTables;
 use crate::change::mergeable;
 use crate::error::Error;
 use crate::gc::unnamed_bytes;
@@ -327,45 +327,8 @@ impl fmt::Display for ShardReport {
                 certificate.lost_since
             )?;
         }
-        recall_table(f, &certificate.recall)?;
-        if !certificate.expansions.is_empty() {
-            writeln!(
-                f,
-                "  expansions  of half of the searches, of 95 % (others end there), and of 99 % if they did not"
-            )?;
-            writeln!(f, "       ef        50 %        95 %        99 %")?;
-        }
-        for ExpansionPoint { ef, p50, p95, p99 } in &certificate.expansions {
-            writeln!(f, "    {ef:>5}   {p50:>9}   {p95:>9}   {p99:>9}")?;
-        }
-        let Some(filtered) = &certificate.filtered else {
-            return writeln!(
-                f,
-                "  filters     recall was not measured through filters, but is when the shard is built again"
-            );
-        };
-        if filtered.is_empty() {
-            writeln!(f, "  filters     of half of the documents or fewer: all that they allow are scanned")?;
-        }
-        for FilteredRecall { share, recall } in filtered {
-            writeln!(f, "  filters     that allow {:.1} % of the documents, by chance", share * 100.0)?;
-            recall_table(f, recall)?;
-        }
-        Ok(())
+        CertificateTables(certificate).fmt(f)
     }
-}
-
-fn recall_table(f: &mut fmt::Formatter<'_>, points: &[RecallPoint]) -> fmt::Result {
-    writeln!(f, "       ef   recall@10  recall@100  distances  of which scored")?;
-    for point in points {
-        let at_100 = point.recall_at_100.map_or_else(|| "-".to_owned(), |recall| format!("{recall:.4}"));
-        writeln!(
-            f,
-            "    {:>5}   {:>9.4}  {at_100:>10}  {:>9.0}  {:>15.0}",
-            point.ef, point.recall_at_10, point.distance_computations, point.scored
-        )?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bulk;
+mod certificate_tables;
 pub mod change;
 pub mod compare;
 pub mod control;
