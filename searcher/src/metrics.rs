@@ -42,11 +42,6 @@ struct StageLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct IndexLabels {
-    index: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RecallLabels {
     index: String,
     /// Whether the question was out of distribution.
@@ -66,14 +61,14 @@ struct CacheLabels {
 
 /// An answer to be counted.
 #[derive(Debug, Clone)]
-pub(crate) struct Answered<'a> {
+pub(crate) struct Answered {
     pub(crate) mode: &'static str,
     /// A part of it is missing.
     pub(crate) degraded: bool,
     /// The question is longer than the tower reads.
     pub(crate) truncated: bool,
-    /// The index from whose documents the question is farther than those that calibrated it.
-    pub(crate) out_of_distribution: Option<&'a str>,
+    /// The question is farther from the documents than those that calibrated them.
+    pub(crate) out_of_distribution: bool,
     /// Microseconds by stage; 0 where it did not run.
     pub(crate) stages_us: [(&'static str, u64); 9],
 }
@@ -122,7 +117,7 @@ pub struct Metrics {
     stages: Times<StageLabels>,
     cache_hits: Family<CacheLabels, Counter>,
     cache_misses: Family<CacheLabels, Counter>,
-    out_of_distribution: Family<IndexLabels, Counter>,
+    out_of_distribution: Counter,
     recall_expected: Family<RecallLabels, Counter>,
     recall_found: Family<RecallLabels, Counter>,
     reloads: Family<ReloadLabels, Counter>,
@@ -153,7 +148,7 @@ impl Metrics {
             stages: Family::new_with_constructor(times),
             cache_hits: Family::default(),
             cache_misses: Family::default(),
-            out_of_distribution: Family::default(),
+            out_of_distribution: Counter::default(),
             recall_expected: Family::default(),
             recall_found: Family::default(),
             reloads: Family::default(),
@@ -178,7 +173,7 @@ impl Metrics {
         registry.register_with_unit("stage", help, Unit::Seconds, self.stages.clone());
         registry.register("cache_hits", "Look-ups that a cache answered", self.cache_hits.clone());
         registry.register("cache_misses", "Look-ups that a cache could not answer", self.cache_misses.clone());
-        let help = "Questions farther from the documents of a shard than those that calibrated it, by index: searched as widely as by a beam at least";
+        let help = "Questions farther from the documents of a shard than those that calibrated it: searched as widely as by a beam at least";
         registry.register("out_of_distribution", help, self.out_of_distribution.clone());
         let help = "Nearest vectors that sampled questions have by exact search, ten for each";
         registry.register("recall_expected", help, self.recall_expected.clone());
@@ -201,7 +196,7 @@ impl Metrics {
     }
 
     /// A question was answered.
-    pub(crate) fn answer(&self, answered: &Answered<'_>) {
+    pub(crate) fn answer(&self, answered: &Answered) {
         self.answers.get_or_create(&ModeLabels { mode: answered.mode }).inc();
         if answered.degraded {
             self.degraded.inc();
@@ -209,8 +204,8 @@ impl Metrics {
         if answered.truncated {
             self.truncated.inc();
         }
-        if let Some(index) = answered.out_of_distribution {
-            self.out_of_distribution.get_or_create(&IndexLabels { index: index.to_owned() }).inc();
+        if answered.out_of_distribution {
+            self.out_of_distribution.inc();
         }
         for (stage, us) in answered.stages_us.into_iter().filter(|(_, us)| *us > 0) {
             self.stages.get_or_create(&StageLabels { stage }).observe(us as f64 / 1e6);

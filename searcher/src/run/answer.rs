@@ -203,7 +203,7 @@ impl Answer {
             },
             degraded: self.degraded.is_some(),
             truncated: self.query_truncated,
-            out_of_distribution: (self.out_of_distribution_shards > 0).then_some(&*self.index),
+            out_of_distribution: self.out_of_distribution_shards > 0,
             stages_us: [
                 ("queue", queue_us),
                 ("tokenize", tokenize_us),
