@@ -25,11 +25,6 @@ pub enum Error {
     /// Other jobs published again and again while this one was about to.
     #[error("other jobs keep changing the index; it is unchanged by this one. Run it again when they have ended")]
     Contended,
-    /// A log without questions.
-    #[error(
-        "`--queries` holds no questions: expected one on each line, or JSON lines with `text` or `query`. Nothing was published"
-    )]
-    NoQuestions,
     /// An encoder service of another model than the index's.
     #[error(
         "the questions would be embedded by another model than the documents, `{model}`: expected fingerprint {expected}, got {got}. Name the encoder or the model that the index was built with"

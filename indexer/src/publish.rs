@@ -103,16 +103,12 @@ fn move_and_point(
         }
         if let Some(CompleteUpdates { dir, documents, files }) = updates {
             let id = change_name(generation, &entry.id);
-            fs_err::create_dir_all(&metadata_dir)?;
-            move_into(&dir, &metadata_dir, &id, moved)?;
-            sync_dir(&metadata_dir)?;
+            move_durably(&dir, &metadata_dir, &id, moved)?;
             entry.metadata = Some(MetadataEntry { id, documents, files });
         }
         if let Some(CompleteCalibration { dir, questions, files }) = calibration {
             let id = change_name(generation, &entry.id);
-            fs_err::create_dir_all(&calibrations_dir)?;
-            move_into(&dir, &calibrations_dir, &id, moved)?;
-            sync_dir(&calibrations_dir)?;
+            move_durably(&dir, &calibrations_dir, &id, moved)?;
             entry.calibration = Some(CalibrationEntry { id, questions, files });
         }
         shards.push(entry);
@@ -151,6 +147,13 @@ fn move_into(from: &Path, dir: &Path, name: &str, moved: &mut Vec<Moved>) -> Res
     fs_err::rename(from, &to)?;
     moved.push(Moved { from: Some(from.to_owned()), to });
     Ok(())
+}
+
+/// The same into a folder that may not exist yet, whose names are durable then.
+fn move_durably(from: &Path, dir: &Path, name: &str, moved: &mut Vec<Moved>) -> Result<(), Error> {
+    fs_err::create_dir_all(dir)?;
+    move_into(from, dir, name, moved)?;
+    Ok(sync_dir(dir)?)
 }
 
 /// The manifest goes first: a manifest without its shards would be worse than shards without a manifest. Directories go back to where they were,

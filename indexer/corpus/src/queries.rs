@@ -60,7 +60,6 @@ pub struct QuestionTexts {
     /// None where each line is a question.
     format: Option<LineFormat>,
     columns: Option<Columns>,
-    failed: bool,
 }
 
 impl QuestionTexts {
@@ -68,10 +67,16 @@ impl QuestionTexts {
     /// by `.tsv`, and by any other name lines, of which blank ones are left out.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let lines = Lines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
-        Ok(Self { lines, format: line_format(path).ok(), columns: None, failed: false })
+        Ok(Self { lines, format: line_format(path).ok(), columns: None })
     }
 
-    fn advance(&mut self) -> Result<Option<String>, Error> {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.lines.path()
+    }
+
+    /// The next text; none at the end.
+    pub fn advance(&mut self) -> Result<Option<String>, Error> {
         while let Some((_, line)) = self.lines.advance()? {
             let text = match (self.format, &self.columns) {
                 (None, _) => Ok(line.trim().to_owned()),
@@ -91,19 +96,6 @@ impl QuestionTexts {
             }
         }
         Ok(None)
-    }
-}
-
-impl Iterator for QuestionTexts {
-    type Item = Result<String, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let next = self.advance().transpose();
-        self.failed = matches!(next, Some(Err(_)));
-        next
     }
 }
 
@@ -151,7 +143,9 @@ mod tests {
         let texts = |name: &str, content: &str| {
             let path = folder.path().join(name);
             fs_err::write(&path, content).unwrap();
-            QuestionTexts::open(&path).unwrap().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
+            let mut texts = QuestionTexts::open(&path).unwrap();
+            let all = std::iter::from_fn(|| texts.advance().transpose());
+            all.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
         };
         let expected = Ok(vec!["one?".to_owned(), "two?".to_owned(), "one?".to_owned()]);
         assert_eq!(texts("asked.log", "one?\n\n two? \r\none?"), expected);

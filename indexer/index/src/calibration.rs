@@ -15,7 +15,7 @@ use crate::certificate::Certificate;
 use crate::deletions::DAMAGED_CHANGE;
 use crate::error::{Error, Result};
 use crate::ground_truth::{GROUND_TRUTH_FILE, GroundTruth};
-use crate::manifest::{CALIBRATIONS_DIR, CalibrationEntry};
+use crate::manifest::{CALIBRATIONS_DIR, CalibrationEntry, FileEntry};
 
 /// Name of the certificate's file inside a calibration's directory.
 pub const CERTIFICATE_FILE: &str = "certificate.json";
@@ -32,42 +32,28 @@ impl Calibration {
     /// Opens the calibration of a shard, and compares lengths and the certificate's checksum with the manifest's.
     pub fn open(index: &Path, entry: &CalibrationEntry) -> Result<Self> {
         let dir = index.join(CALIBRATIONS_DIR).join(&entry.id);
-        let damaged = |path: PathBuf, part: &str, expected: String, got: String| Error::Format {
-            path,
-            part: part.to_owned(),
-            expected,
-            got,
-            hint: DAMAGED_CHANGE,
-        };
         for name in [CERTIFICATE_FILE, GROUND_TRUTH_FILE] {
-            if !entry.files.iter().any(|file| file.path == name) {
-                let named = entry.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>().join(", ");
-                return Err(damaged(dir, "files in the manifest", name.to_owned(), named));
-            }
-        }
-        for file in &entry.files {
-            let path = dir.join(&file.path);
+            let file = file_of(entry, &dir, name)?;
+            let path = dir.join(name);
             let got = fs_err::metadata(&path)?.len();
             if got != file.bytes {
                 return Err(damaged(path, "length", file.bytes.to_string(), got.to_string()));
             }
         }
-        let path = dir.join(CERTIFICATE_FILE);
-        let bytes = fs_err::read(&path)?;
-        let checksum = crc32c::crc32c(&bytes);
-        if let Some(file) = entry.files.iter().find(|file| file.path == CERTIFICATE_FILE && file.crc32c != checksum) {
-            return Err(damaged(path, "checksum", format!("{:08x}", file.crc32c), format!("{checksum:08x}")));
+        let certificate = read_certificate(&dir, file_of(entry, &dir, CERTIFICATE_FILE)?)?;
+        if certificate.queries != entry.questions {
+            let (expected, got) = (entry.questions.to_string(), certificate.queries.to_string());
+            return Err(damaged(dir.join(CERTIFICATE_FILE), "queries", expected, got));
         }
-        let parsed: std::result::Result<Certificate, _> = serde_json::from_slice(&bytes);
-        match parsed {
-            Ok(certificate) if certificate.queries == entry.questions => Ok(Self { dir, certificate }),
-            Ok(other) => Err(damaged(path, "queries", entry.questions.to_string(), other.queries.to_string())),
-            Err(error) => Err(damaged(path, "content", "a certificate".to_owned(), error.to_string())),
-        }
+        Ok(Self { dir, certificate })
     }
 
     /// Writes both files into a new directory and makes their bytes durable; the caller makes their names durable.
     pub fn write(dir: &Path, certificate: &Certificate, ground_truth: &GroundTruth) -> Result<()> {
+        if !certificate.is_finite() {
+            let (expected, got) = ("finite numbers".to_owned(), format!("{certificate:?}"));
+            return Err(Error::Mismatch { what: "certificate of a calibration", expected, got });
+        }
         let json = serde_json::to_vec_pretty(certificate).map_err(std::io::Error::from)?;
         dyad_files::write_atomic(&dir.join(CERTIFICATE_FILE), &json)?;
         ground_truth.write(&dir.join(GROUND_TRUTH_FILE))
@@ -79,11 +65,35 @@ impl Calibration {
     }
 }
 
+fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
+    Error::Format { path, part: part.to_owned(), expected, got, hint: DAMAGED_CHANGE }
+}
+
+/// What the manifest says of a file.
+fn file_of<'a>(entry: &'a CalibrationEntry, dir: &Path, name: &str) -> Result<&'a FileEntry> {
+    let found = entry.files.iter().find(|file| file.path == name);
+    found.ok_or_else(|| {
+        let named: Vec<&str> = entry.files.iter().map(|file| file.path.as_str()).collect();
+        damaged(dir.to_owned(), "files in the manifest", name.to_owned(), named.join(", "))
+    })
+}
+
+fn read_certificate(dir: &Path, file: &FileEntry) -> Result<Certificate> {
+    let path = dir.join(&file.path);
+    let bytes = fs_err::read(&path)?;
+    let checksum = crc32c::crc32c(&bytes);
+    if checksum != file.crc32c {
+        let (expected, got) = (format!("{:08x}", file.crc32c), format!("{checksum:08x}"));
+        return Err(damaged(path, "checksum", expected, got));
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| damaged(path, "content", "a certificate".to_owned(), error.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ground_truth::Questions;
-    use crate::manifest::FileEntry;
 
     #[test]
     fn what_is_written_is_read_and_damage_is_found() {

@@ -233,8 +233,7 @@ fn verify_calibration(
     findings: &mut Findings,
 ) {
     let dir = index.join(CALIBRATIONS_DIR).join(&entry.id);
-    let intact = entry.files.iter().filter(|file| check_file(&dir, file, cancel, findings)).count();
-    if intact < entry.files.len() {
+    if !check_files(&dir, &entry.files, cancel, findings) {
         return;
     }
     let opened = Calibration::open(index, entry).and_then(|calibration| {
@@ -259,8 +258,7 @@ fn verify_updates(
     findings: &mut Findings,
 ) {
     let dir = index.join(METADATA_DIR).join(&entry.id);
-    let intact = entry.files.iter().filter(|file| check_file(&dir, file, cancel, findings)).count();
-    if intact < entry.files.len() {
+    if !check_files(&dir, &entry.files, cancel, findings) {
         return;
     }
     let updates = match MetadataUpdates::open(&dir, dense.len()) {
@@ -277,6 +275,12 @@ fn verify_updates(
             Err(error) => return findings.failed(&error),
         }
     }
+}
+
+/// The same as [`check_file`] for all files of a directory.
+fn check_files(dir: &Path, files: &[FileEntry], cancel: &dyn Cancel, findings: &mut Findings) -> bool {
+    let intact = files.iter().filter(|file| check_file(dir, file, cancel, findings)).count();
+    intact == files.len()
 }
 
 /// Length and checksum of a file against the manifest; says whether they hold.

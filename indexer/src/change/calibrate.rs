@@ -32,8 +32,13 @@ pub struct CalibrateConfig {
     pub dry_run: bool,
 }
 
-/// A shard as it was measured: its id, and the file of its deletions.
-type MeasuredShard = (String, Option<String>);
+/// A shard as it was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct MeasuredShard {
+    id: String,
+    /// The file of its deletions.
+    deletions: Option<String>,
+}
 
 /// Measures recall and margins of every shard by these questions, and publishes them as the next generation: adaptive searches go by
 /// them from then on, and so do later deletions, additions and merges. An error where a shard has less than the recall that the
@@ -47,8 +52,8 @@ pub fn calibrate(config: &CalibrateConfig, questions: &Questions, control: JobCo
         let manifest = base.manifest();
         let mut shards = Vec::with_capacity(manifest.shards.len());
         for (entry, shard) in super::shards(base) {
-            let deletions_file = entry.deleted.as_ref().map(|deleted| deleted.file.path.clone());
-            let key = (entry.id.clone(), deletions_file);
+            let deletions = entry.deleted.as_ref().map(|deleted| deleted.file.path.clone());
+            let key = MeasuredShard { id: entry.id.clone(), deletions };
             // What others have published meanwhile is measured too.
             if !measured.contains_key(&key) {
                 let dir = workspace.path().join(format!("calibration-{}", measured.len()));

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use dyad_command::Cancellation;
 use dyad_corpus::queries::QuestionTexts;
 use dyad_corpus::{Document, Located};
-use dyad_index::{Metric, ModelRecord};
+use dyad_index::ModelRecord;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::Error;
@@ -25,10 +25,9 @@ pub fn embed_questions(
         let (expected, got) = (model.fingerprint.clone(), source.model().fingerprint.clone());
         return Err(Error::ModelOfQuestions { model: model.name.clone(), expected, got });
     }
+    let path = texts.path().to_owned();
     let texts = sample(texts, seed)?;
-    if texts.is_empty() {
-        return Err(Error::NoQuestions);
-    }
+    let numbers = (0..texts.len() as u32).collect();
     let document = |(number, text): (usize, String)| {
         let document = Document { key: number.to_string(), title: String::new(), text, metadata: None };
         Ok(Located { value: document, line: number as u64 + 1 })
@@ -37,19 +36,19 @@ pub fn embed_questions(
     let documents: &mut Documents<'_> = &mut documents;
     let mut values = Vec::new();
     while let Some(embedded) = source.pull(documents, cancel)? {
-        let length = embedded.row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
-        let scale = if model.metric == Metric::Cosine { length.max(f64::from(f32::MIN_POSITIVE)) } else { 1.0 };
-        values.extend(embedded.row.iter().map(|value| (f64::from(*value) / scale) as f32));
+        values.extend(embedded.row);
     }
-    Ok(Questions::of(values, model.dim))
+    Questions::checked(&path, numbers, values, model)
 }
 
-/// The texts whose line has the smallest hash, in the order of these.
-fn sample(texts: QuestionTexts, seed: u64) -> Result<Vec<String>, Error> {
+/// The texts whose place has the smallest hash, in the order of these.
+fn sample(mut texts: QuestionTexts, seed: u64) -> Result<Vec<String>, Error> {
     // The largest hash on top, to fall out first.
     let mut kept: BinaryHeap<(u64, String)> = BinaryHeap::new();
-    for (number, text) in (0u64..).zip(texts) {
-        kept.push((xxh3_64_with_seed(&number.to_le_bytes(), seed), text?));
+    let mut number = 0u64;
+    while let Some(text) = texts.advance()? {
+        kept.push((xxh3_64_with_seed(&number.to_le_bytes(), seed), text));
+        number += 1;
         if kept.len() > HELD_OUT {
             kept.pop();
         }

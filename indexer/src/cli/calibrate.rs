@@ -20,7 +20,7 @@ use super::documents::{connect_tower, threads};
 use super::model::ModelArguments;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct CalibrateArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     report: Report,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &CalibrateArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let questions = arguments.questions(&cancel)?;
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
@@ -71,7 +71,7 @@ fn holds_vectors(path: &Path) -> bool {
     path.is_dir() || path.extension().is_some_and(|extension| extension == "npy")
 }
 
-impl Arguments {
+impl CalibrateArguments {
     fn questions(&self, cancel: &Cancellation) -> anyhow::Result<Questions> {
         let model = manifest::current(&self.index)?.model;
         if holds_vectors(&self.queries) {

@@ -68,7 +68,7 @@ enum Command {
     /// Compare what two generations find for the same questions
     Compare(reembed::CompareArguments),
     /// Measure recall again by questions as they are asked, without a rebuild, and publish what searches go by as the next generation
-    Calibrate(Box<calibrate::Arguments>),
+    Calibrate(Box<calibrate::CalibrateArguments>),
     /// Merge shards that hold many deleted documents, or are many and small
     Merge(change::MergeArguments),
     /// Delete documents from every generation, and remove the files that hold them

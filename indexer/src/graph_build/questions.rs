@@ -57,13 +57,24 @@ impl Questions {
     pub fn open(path: &Path, model: &ModelRecord, seed: u64) -> Result<Self, Error> {
         let refuse = Refuse(path);
         let read = if path.is_dir() { read_directory(path, model, seed)? } else { read_npy(path, seed)? };
-        let Sampled { dim, numbers, mut values } = read;
+        let Sampled { dim, numbers, values } = read;
         if dim != model.dim {
             let fix = "Embed the questions with the model of the documents";
             return refuse.because("values per row", &model.dim.to_string(), &dim.to_string(), fix);
         }
+        Self::checked(path, numbers, values, model)
+    }
+
+    /// Vectors of these numbers in a file, normalised as the metric needs it; refuses none at all, and those that no question can have.
+    pub(crate) fn checked(
+        path: &Path,
+        numbers: Vec<u32>,
+        mut values: Vec<f32>,
+        model: &ModelRecord,
+    ) -> Result<Self, Error> {
+        let (refuse, dim) = (Refuse(path), model.dim);
         if values.is_empty() {
-            return refuse.because("rows", "at least 1", "0", "Leave `--queries` out to measure with documents");
+            return refuse.because("rows", "at least 1", "0", "Name a file with questions");
         }
         for (number, row) in numbers.into_iter().zip(values.chunks_exact_mut(dim)) {
             let length = row.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();

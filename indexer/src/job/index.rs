@@ -198,7 +198,7 @@ fn tell_of_questions(config: &BuildConfig, metric: Metric, control: JobControl<'
     let command = format!("`dyad-indexer calibrate --index {} --queries FILE|LOG`", config.index.display());
     if metric == Metric::Dot {
         control.progress.warn(&format!(
-            "recall was measured with documents as questions, and inner products of questions may be others: {command} measures with questions as \
+            "recall was measured with documents as questions, and inner products of questions may be lower: {command} measures with questions as \
              they are asked, without a rebuild"
         ));
     } else {

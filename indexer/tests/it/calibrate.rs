@@ -133,7 +133,7 @@ fn texts_are_embedded_by_the_question_tower() {
     fs_err::write(fixture.path("none.log"), "\n\n").unwrap();
     let none = fixture.path("none.log");
     let (code, said) = run(&fixture, "calibrate", &["--queries", none.to_str().unwrap(), "--encoder", &service.url]);
-    assert!(code == Some(1) && said.contains("holds no questions"), "{said}");
+    assert!(code == Some(1) && said.contains("none.log`, rows: expected at least 1, got 0"), "{said}");
 }
 
 #[test]

@@ -179,7 +179,7 @@ impl Plan {
         (self.offset + self.k).max(self.rerank_depth)
     }
 
-    /// Why the target recall is not guaranteed, where the question is out of distribution in so many shards.
+    /// Why the target recall is not guaranteed, for a question that is out of distribution in `out_of_distribution` shards.
     pub fn recall_note(&self, out_of_distribution: u32) -> Option<String> {
         let is_certified = self.dense.is_some_and(|params| matches!(params.mode, SearchMode::Certified { .. }));
         let far = (is_certified && out_of_distribution > 0).then(|| {

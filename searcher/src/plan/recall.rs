@@ -83,7 +83,7 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
     if earlier > 0 {
         notes.push(format!(
             "{earlier} of {shards} shards were measured by an earlier release, with searches that end otherwise: `dyad-indexer calibrate` \
-             measures them anew"
+             measures them again"
         ));
     }
     if hits > MEASURED_HITS {

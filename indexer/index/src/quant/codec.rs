@@ -73,7 +73,8 @@ fn steps_per(steps: f32, largest: f32) -> f32 {
     if inverse.is_finite() { inverse } else { 0.0 }
 }
 
-/// A question is taken for one behind a gap where its shortest residual has less than this share of the squared length of that from the centre.
+/// A question is unlike documents ("modality gap") where its shortest residual has less than this share of the squared length of its residual
+/// from the centre.
 const SHORTER: f32 = 0.64;
 
 impl Codec {

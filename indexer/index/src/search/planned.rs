@@ -49,16 +49,22 @@ fn most_expansions(scanned: usize) -> usize {
 }
 
 /// An adaptive search takes what it lacks from a certificate: the margin between two ranks, the bound of its expansions, and what becomes of
-/// questions that the margin is not meant for.
+/// questions that are out of distribution. Where beams find more than margins do, it is a beam.
 fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far): (usize, usize)) -> SearchParams<'a> {
-    if !params.adaptive || !certificate.is_as_good_as_a_beam(params.k, params.ef) {
+    if !params.adaptive {
         return *params;
+    }
+    let ef = params.out_of_distribution_ef.unwrap_or(params.ef);
+    let by_certificate = || {
+        let below = certificate.lowest_score(near)?;
+        Some(OutOfDistribution { below, ef })
+    };
+    let out_of_distribution = params.out_of_distribution.or_else(by_certificate);
+    if !certificate.is_as_good_as_a_beam(params.k, params.ef) {
+        return SearchParams { out_of_distribution, ..*params };
     }
     let margin = params.margin.or_else(|| certificate.margin(near, far));
     let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(near, far));
-    let ef = params.out_of_distribution_ef.unwrap_or(params.ef);
-    let fallback = || certificate.lowest_score(near).map(|below| OutOfDistribution { below, ef });
-    let out_of_distribution = params.out_of_distribution.or_else(fallback).filter(|_| margin.is_some());
     SearchParams { margin, out_of_distribution, expansion_bound, ..*params }
 }
 

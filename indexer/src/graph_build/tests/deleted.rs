@@ -14,7 +14,7 @@ use crate::graph_build::{BuildParams, certify_live};
 
 /// A search as the certificate measures it.
 #[derive(Clone, Copy)]
-struct Asked {
+struct SearchedWidth {
     k: usize,
     ef: usize,
     adaptive: bool,
@@ -23,7 +23,7 @@ struct Asked {
 /// Recall of adaptive searches for the shard's questions among live nodes, served with the certificate of the whole shard; and whether nearly
 /// all of them walked the graph.
 fn recall(shard: &DenseShard, questions: &[u32], live: &NodeSet, k: usize, ef: usize) -> (f64, bool) {
-    recall_by(shard, shard.certificate(), questions, live, Asked { k, ef, adaptive: true })
+    recall_by(shard, shard.certificate(), questions, live, SearchedWidth { k, ef, adaptive: true })
 }
 
 /// The same, served with a certificate.
@@ -32,7 +32,7 @@ fn recall_by(
     certificate: &Certificate,
     questions: &[u32],
     live: &NodeSet,
-    Asked { k, ef, adaptive }: Asked,
+    SearchedWidth { k, ef, adaptive }: SearchedWidth,
 ) -> (f64, bool) {
     let slots = slots(shard.graph().order());
     let one = |node: &u32| {
@@ -110,7 +110,8 @@ fn each_width_has_the_recall_that_is_served_whether_it_walks_or_scans() {
     for (points, adaptive) in [(&certificate.recall, false), (&certificate.adaptive, true)] {
         let mut walks = 0;
         for point in points {
-            let served = |k| recall_by(&shard, &measured_by, questions, &live, Asked { k, ef: point.ef, adaptive });
+            let served =
+                |k| recall_by(&shard, &measured_by, questions, &live, SearchedWidth { k, ef: point.ef, adaptive });
             let (at_10, walked) = served(10);
             assert!((at_10 - point.recall_at_10).abs() < 1e-9, "{point:?}: {at_10}");
             if let Some(at_100) = point.recall_at_100 {

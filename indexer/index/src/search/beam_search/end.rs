@@ -23,8 +23,8 @@ impl SearchState {
         }
         self.is_out_of_distribution = true;
         self.found.cost.out_of_distribution = 1;
-        // A hard question, whose candidates all score much the same: a beam expands no more than this.
-        if self.expanded >= questions.ef {
+        // A beam would expand no more.
+        if self.expanded >= search.beam_rule.rank {
             return self.choose(search);
         }
         self.restart(search)
