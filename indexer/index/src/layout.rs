@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Layer};
 use crate::quant::Codes;
-use crate::search::{GraphLinks, MAX_SLOTS};
+use crate::search::{GraphLinks, MAX_SLOTS, SlotLinks as _};
+use crate::vector_groups::VectorGroups;
 
 /// Links of layer 0 per slot are a multiple of this: a cache line of `u32`.
 pub const DEGREE_MULTIPLE: usize = 16;
@@ -22,6 +23,8 @@ pub const DEGREE_MULTIPLE: usize = 16;
 pub struct Layout {
     /// Slot where every search starts.
     pub entry: u32,
+    /// Slots whose vector another has, which comes before them: not nodes of the graph. All of their links are that slot.
+    pub copies: u32,
     /// Links per slot on layer 0; shorter lists are padded with the slot itself.
     pub degree: usize,
     /// Slot to node.
@@ -47,6 +50,18 @@ impl Arranged {
         let layout = Layout::new(graph)?;
         let codes = codes.reordered(&layout.order);
         Ok(Self { layout, codes })
+    }
+
+    /// These of distinct vectors as those of all nodes: slot `i` here is of the vector that `groups` numbers `layout.order[i]`.
+    pub fn with_copies(&self, groups: &VectorGroups) -> Result<Self> {
+        let (distinct, n) = (self.layout.order.len(), groups.all_nodes());
+        if n >= MAX_SLOTS || groups.len() != distinct {
+            let expected = format!("{distinct} distinct vectors of fewer than {MAX_SLOTS} nodes");
+            let got = format!("{} of {n}", groups.len());
+            return Err(Error::Mismatch { what: "copies of a shard", expected, got });
+        }
+        let (layout, slots) = self.layout.with_copies(groups);
+        Ok(Self { codes: self.codes.reordered(&slots), layout })
     }
 }
 
@@ -75,7 +90,53 @@ impl Layout {
             links.resize((slot + 1) * degree, slot as u32);
         }
         let upper = graph.layers.iter().skip(1).map(|layer| renumbered(layer, &slot_of)).collect();
-        Ok(Self { entry: slot_of(graph.entry), degree, order, links, upper })
+        Ok(Self { entry: slot_of(graph.entry), copies: 0, degree, order, links, upper })
+    }
+}
+
+impl Layout {
+    /// This layout of distinct vectors with a slot for each of their nodes, and for each of these the slot here.
+    fn with_copies(&self, groups: &VectorGroups) -> (Self, Vec<u32>) {
+        let mut order = Vec::with_capacity(groups.all_nodes());
+        let mut slots = Vec::with_capacity(groups.all_nodes());
+        // Where each slot goes.
+        let mut places = Vec::with_capacity(self.order.len());
+        for (slot, number) in (0u32..).zip(&self.order) {
+            places.push(order.len() as u32);
+            order.extend_from_slice(groups.nodes(*number));
+            slots.resize(order.len(), slot);
+        }
+        let place = |slot: &u32| places.get(*slot as usize).copied().unwrap_or(0);
+        let mut links = Vec::with_capacity(order.len() * self.degree);
+        for (slot, row) in self.links.chunks_exact(self.degree.max(1)).enumerate() {
+            links.extend(row.iter().map(place));
+            let (own, next) = (place(&(slot as u32)), places.get(slot + 1).copied().unwrap_or(order.len() as u32));
+            // The copies up to the next distinct vector.
+            links.resize(next as usize * self.degree, own);
+        }
+        let upper = self.upper.iter().map(|layer| Layer {
+            nodes: layer.nodes.iter().map(place).collect(),
+            offsets: layer.offsets.clone(),
+            links: layer.links.iter().map(place).collect(),
+        });
+        let copies = (order.len() - self.order.len()) as u32;
+        let upper = upper.collect();
+        (Self { entry: place(&self.entry), copies, degree: self.degree, order, links, upper }, slots)
+    }
+
+    /// Sorts the nodes of each vector by their keys: of hits with one score those with the smallest come first.
+    pub fn sort_copies<'k>(&mut self, key: impl Fn(u32) -> &'k str) {
+        if self.copies == 0 {
+            return;
+        }
+        let view = self.view();
+        let representatives: Vec<u32> = (0..self.order.len() as u32).map(|slot| view.representative(slot)).collect();
+        let mut rest = self.order.as_mut_slice();
+        for group in representatives.chunk_by(|one, other| one == other) {
+            let (nodes, others) = rest.split_at_mut(group.len());
+            nodes.sort_by_key(|node| key(*node));
+            rest = others;
+        }
     }
 }
 
@@ -133,6 +194,24 @@ mod tests {
         assert_eq!(layout.links[16..18], [3, 1]);
         assert_eq!(layout.upper[0].nodes, [0, 3]);
         assert_eq!(layout.upper[0].neighbours(0), [3]);
+    }
+
+    #[test]
+    fn copies_come_after_the_first_of_them_and_link_to_it_alone() {
+        // Six nodes of the four vectors of the graph.
+        let groups = VectorGroups::new(&[0, 1, 2, 3, 1, 1]).unwrap();
+        let (mut layout, slots) = Layout::new(&graph()).unwrap().with_copies(&groups);
+        assert_eq!((layout.entry, layout.copies), (0, 2));
+        assert_eq!((layout.order.as_slice(), slots.as_slice()), (&[1, 4, 5, 3, 0, 2][..], &[0, 0, 0, 1, 2, 3][..]));
+        assert_eq!(layout.links[..3], [3, 4, 0]);
+        assert!(layout.links[16..48].iter().all(|link| *link == 0), "two copies");
+        assert_eq!(layout.links[48..50], [5, 3]);
+        assert_eq!((layout.upper[0].nodes.as_slice(), layout.upper[0].neighbours(0)), (&[0, 5][..], &[5][..]));
+        let view = layout.view();
+        let representatives: Vec<u32> = (0..7).map(|slot| view.representative(slot)).collect();
+        assert_eq!(representatives, [0, 0, 0, 3, 4, 5, 6]);
+        layout.sort_copies(|node| ["f", "e", "d", "c", "b", "a"][node as usize]);
+        assert_eq!(layout.order, [5, 4, 1, 3, 0, 2], "a, b, e are of one vector");
     }
 
     #[test]

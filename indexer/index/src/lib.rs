@@ -12,6 +12,7 @@
 //! | [`quant`] | codes: sketches of one bit per value, int8 rows |
 //! | [`search`] | the beam search over codes, the exact scan, their results |
 //! | [`graph`] | a graph in memory, as a builder makes it |
+//! | [`vector_groups`] | which nodes have the same vector |
 //! | [`layout`] | graph and codes in the order in which they are searched |
 //! | [`format`](mod@format) | **the byte specification** of `dense.dyad` and its checked reading |
 //! | [`manifest`] | generations and the `CURRENT` pointer |
@@ -45,6 +46,7 @@ pub mod search;
 pub mod shard;
 pub mod snapshot;
 pub mod storage;
+pub mod vector_groups;
 pub mod verify;
 
 pub use cancel::{Cancel, Never};
@@ -59,3 +61,4 @@ pub use model::{BuildRecord, Metric, ModelRecord};
 pub use rows::VectorRows;
 pub use search::{GraphLinks, Hits, Scored, SearchParams};
 pub use snapshot::Snapshot;
+pub use vector_groups::VectorGroups;

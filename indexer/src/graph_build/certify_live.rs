@@ -4,10 +4,13 @@
 //! ones are the same lists without the deleted nodes; only where too few are left are all live vectors compared.
 //! Searches are those of the searcher: through the shard's own files, with the margins measured here.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use dyad_index::ground_truth::Questions;
-use dyad_index::search::{ExactRows as _, Hits, NodeSet, SCAN_BATCH, SearchParams, SearchScratch};
+use dyad_index::search::{
+    ExactRows as _, Hits, NodeSet, SCAN_BATCH, SearchParams, SearchScratch, SlotLinks as _, with_copies,
+};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
@@ -17,7 +20,7 @@ use super::certify::QUERIES;
 use super::certify_filtered::{Asked, Searched, certify_filtered};
 use super::far_questions::far_questions;
 use super::order;
-use super::recall::{expansions, mean, others, share};
+use super::recall::{expansions, mean, share};
 use super::recall_gate::EF_SWEEP;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -44,10 +47,12 @@ pub fn certify_live(
         Questions::Nodes(_) => QuerySource::Documents,
         Questions::Vectors { .. } => QuerySource::HeldOut,
     };
-    let depth = lists.iter().map(Vec::len).min().unwrap_or(0);
+    let slots = slots(shard.graph().order());
+    // A beam is as wide as there are vectors in it, and not documents.
+    let distinct: Vec<Vec<Scored>> = lists.par_iter().map(|list| distinct(shard, &slots, list)).collect();
+    let depth = distinct.iter().map(Vec::len).min().unwrap_or(0);
     let before = shard.certificate();
     let lengths: Vec<f32> = asked.iter().map(|asked| length(&asked.row, shard.meta().model.metric)).collect();
-    let slots = slots(shard.graph().order());
     let searched = LiveSearch { shard, live, slots: &slots };
     let mut certificate = Certificate {
         vectors: live.len() as u64,
@@ -56,7 +61,7 @@ pub fn certify_live(
         unreachable: before.unreachable,
         queries: asked.len() as u64,
         source,
-        calibration: calibration(&lists, &lengths, depth),
+        calibration: calibration(&distinct, &lengths, depth),
         expansions: Vec::new(),
         recall: Vec::new(),
         adaptive: Vec::new(),
@@ -172,6 +177,28 @@ fn queries(shard: &DenseShard, questions: &Questions) -> Vec<Query> {
     }
 }
 
+/// The first of the documents of each vector.
+fn distinct(shard: &DenseShard, slots: &[u32], list: &[Scored]) -> Vec<Scored> {
+    let links = shard.graph();
+    let mut seen = HashSet::new();
+    let is_first = |hit: &&Scored| {
+        let slot = slots.get(hit.node as usize).copied().unwrap_or(u32::MAX);
+        !links.has_copies() || seen.insert(links.representative(slot))
+    };
+    list.iter().filter(is_first).copied().collect()
+}
+
+/// The nodes that have the vector of a node, itself among them, ascending.
+fn same_vector(shard: &DenseShard, node: Option<u32>) -> Vec<u32> {
+    let (Some(node), links) = (node, shard.graph()) else { return Vec::new() };
+    let slot = if links.has_copies() { links.order().iter().position(|other| *other == node) } else { None };
+    let Some(slot) = slot else { return vec![node] };
+    let group = with_copies(&links, links.representative(slot as u32));
+    let mut nodes: Vec<u32> = group.filter_map(|slot| links.order().get(slot as usize)).copied().collect();
+    nodes.sort_unstable();
+    nodes
+}
+
 /// The nearest live nodes of each question, itself left out, with their exact scores.
 fn lists(
     shard: &DenseShard,
@@ -213,10 +240,14 @@ fn lists(
         let rows: Vec<&[f32]> = chosen.iter().map(|asked| asked.row.as_slice()).collect();
         let mut found = vec![Vec::new(); chosen.len()];
         let (mut cancelled, cancel) = (false, || control.cancel.is_cancelled());
-        shard.search_exact_batch(&rows, depth + 1, Some(live), &cancel, |number, hits| {
+        let own: Vec<Vec<u32>> = chosen.iter().map(|asked| same_vector(shard, asked.node)).collect();
+        let most = own.iter().map(Vec::len).max().unwrap_or(0);
+        shard.search_exact_batch(&rows, depth + most, Some(live), &cancel, |number, mut hits| {
             cancelled |= hits.is_cancelled();
-            if let (Some(place), Some(asked)) = (found.get_mut(number), chosen.get(number)) {
-                *place = others(hits.hits, asked.node, depth);
+            if let (Some(place), Some(own)) = (found.get_mut(number), own.get(number)) {
+                hits.hits.retain(|hit| own.binary_search(&hit.node).is_err());
+                hits.hits.truncate(depth);
+                *place = hits.hits;
             }
         });
         if cancelled { Err(Error::Cancelled) } else { Ok(found) }

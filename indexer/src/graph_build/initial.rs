@@ -20,6 +20,8 @@ pub struct InitialGraph<'a> {
     levels: Vec<u8>,
     /// A node of the highest layer: the shard's own entry point where that is live and there.
     entry: u32,
+    /// The shard's node of each new node.
+    kept: Vec<u32>,
     hash: u64,
 }
 
@@ -39,6 +41,8 @@ impl<'a> InitialGraph<'a> {
         let mut slots = vec![0; kept.len()];
         let mut nodes = vec![DELETED; links.order().len()];
         for (slot, node) in (0..).zip(links.order()) {
+            // The links of a copy are those of its representative. Of several nodes with one vector the last has them here.
+            let slot = links.representative(slot);
             let number = numbers.get(*node as usize).copied().unwrap_or(DELETED);
             if let (Some(to_slot), Some(to_node)) = (slots.get_mut(number as usize), nodes.get_mut(slot as usize)) {
                 (*to_slot, *to_node) = (slot, number);
@@ -55,7 +59,13 @@ impl<'a> InitialGraph<'a> {
         for node in kept {
             hash.update(&node.to_le_bytes());
         }
-        Some(Self { links, slots, nodes, levels, entry, hash: hash.digest() })
+        Some(Self { links, slots, nodes, levels, entry, kept: kept.to_vec(), hash: hash.digest() })
+    }
+
+    /// The graph over some of its nodes, ascending, which get the numbers 0, 1 and so on. None where that is no node at all.
+    pub(crate) fn restricted_to(&self, nodes: &[u32]) -> Option<Self> {
+        let kept: Option<Vec<u32>> = nodes.iter().map(|node| self.kept.get(*node as usize).copied()).collect();
+        Self::new(self.links.clone(), &kept?)
     }
 
     /// Whether a build of `all` documents is to start from the graph of a shard of which `kept` of `documents` are left: most of its
@@ -136,7 +146,9 @@ impl<'a> InitialGraph<'a> {
 
 #[cfg(test)]
 mod tests {
-    use dyad_index::{Graph, Layer, Layout};
+    use dyad_index::quant::{Codec, Codes};
+    use dyad_index::search::DenseRows;
+    use dyad_index::{Arranged, Graph, Layer, Layout, Metric, VectorGroups};
 
     use super::*;
 
@@ -158,6 +170,21 @@ mod tests {
         assert_eq!(candidates(0), [vec![1], vec![0, 2], vec![1, 3], vec![2, 4], vec![3]]);
         assert_eq!(candidates(1), [vec![], vec![3], vec![], vec![1], vec![]]);
         assert!(graph.candidates(0, 5).is_empty() && graph.candidates(9, 0).is_empty());
+    }
+
+    #[test]
+    fn copies_have_the_links_of_their_representative() {
+        // Nodes 6, 7 and 8 have the vectors of 2, 3 and 3.
+        let values: Vec<f32> = (0..6).map(|node| node as f32).collect();
+        let rows = DenseRows::new(&values, 1);
+        let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Dot, 0));
+        let graph = Arranged { layout: path(), codes };
+        let groups = VectorGroups::new(&[0, 1, 2, 3, 4, 5, 2, 3, 3]).unwrap();
+        let layout = graph.with_copies(&groups).unwrap().layout;
+        let initial = InitialGraph::new(layout.view(), &[0, 1, 4, 5, 6, 8]).unwrap();
+        let candidates: Vec<Vec<u32>> = (0..6).map(|node| initial.candidates(0, node)).collect();
+        assert_eq!(candidates, [vec![1], vec![0, 4], vec![3, 5], vec![2], vec![1, 5], vec![2, 4]]);
+        assert_eq!((initial.members(1), initial.entry()), (vec![1, 2, 5], 5));
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod certify_filtered;
 pub mod certify_live;
 pub mod choice;
 mod code_scores;
+mod copies;
 pub mod encode;
 mod far_questions;
 pub mod freeze;
@@ -46,7 +47,6 @@ pub mod questions;
 mod recall;
 pub mod recall_gate;
 pub mod repair;
-mod repeats;
 pub mod select;
 mod served;
 pub mod validate;
@@ -61,7 +61,6 @@ pub use pipeline::{BuiltGraph, GraphBuild};
 pub use questions::Questions;
 pub use recall_gate::{RecallGate, RecallTarget};
 pub use repair::{Repaired, repair};
-pub(crate) use repeats::Repeats;
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use crate::TOOL;
 use crate::control::JobControl;
 use crate::draft::CompleteShard;
 use crate::error::Error;
-use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, InitialGraph, RecallGate, Repeats};
+use crate::graph_build::{BuildParams, BuiltGraph, GraphBuild, GraphBuilder, InitialGraph, RecallGate};
 
 /// Builds shards; holds what they have in common.
 pub(crate) struct ShardBuilder<'a> {
@@ -48,10 +48,6 @@ impl ShardBuilder<'_> {
                 .progress
                 .note(&format!("{words} words of 255 bytes or more are no terms of BM25; vectors know them"));
         }
-        if let Some((told, warns)) = Repeats::count(&rows).told() {
-            if warns { self.control.progress.warn(&told) } else { self.control.progress.note(&told) }
-        }
-
         let build = GraphBuild {
             rows: &rows,
             metric: self.model.metric,
@@ -63,7 +59,8 @@ impl ShardBuilder<'_> {
             control: self.control,
             label,
         };
-        let BuiltGraph { arranged, certificate, ground_truth } = build.run()?;
+        let BuiltGraph { mut arranged, certificate, ground_truth } = build.run()?;
+        arranged.layout.sort_copies(|node| spooled.keys.get(node as usize).map_or("", |key| key.as_ref()));
 
         let input = ShardInput {
             meta: &self.meta(),

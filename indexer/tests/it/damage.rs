@@ -120,9 +120,9 @@ fn a_shard_of_a_newer_release_is_named() {
     let fixture = Fixture::new(20);
     fixture.build().unwrap();
     let path = dense_files(&fixture).remove(0);
-    change(&path, |bytes| bytes[8] = 3);
-    assert_named(&problems(&fixture), &["format version 3", "reads up to 2", "Upgrade dyad"]);
-    assert!(inspect(&fixture.index()).unwrap_err().to_string().contains("format version 3"));
+    change(&path, |bytes| bytes[8] = 4);
+    assert_named(&problems(&fixture), &["format version 4", "reads up to 3", "Upgrade dyad"]);
+    assert!(inspect(&fixture.index()).unwrap_err().to_string().contains("format version 4"));
 }
 
 #[test]

@@ -35,14 +35,18 @@ impl Random {
     }
 }
 
-/// A document of few words, so that terms are shared and scores tie.
+/// A document of few words, so that terms are shared and scores tie; one in four has the text, and the vector, of many others.
 pub(crate) fn document(number: usize, random: &mut Random) -> Document {
-    let words: Vec<String> =
-        (0..=random.below(12)).map(|_| format!("w{}", random.below(9) * random.below(5))).collect();
+    let is_copy = random.below(4) == 0;
+    let words: Vec<String> = if is_copy {
+        vec![format!("w{}", random.below(3))]
+    } else {
+        (0..=random.below(12)).map(|_| format!("w{}", random.below(9) * random.below(5))).collect()
+    };
     let metadata = (random.below(2) == 0).then(|| serde_json::json!({ "n": random.below(3) }));
     Document {
         key: format!("k{number:04}"),
-        title: if random.below(3) == 0 { format!("t{}", random.below(4)) } else { String::new() },
+        title: if !is_copy && random.below(3) == 0 { format!("t{}", random.below(4)) } else { String::new() },
         text: words.join(" "),
         metadata: metadata.and_then(|object| crate::fixture::metadata(&object)),
     }

@@ -60,7 +60,7 @@ fn places(n: u64, degree: u64, counts: impl Iterator<Item = (u64, u64)> + Clone)
 pub fn write(layout: &Layout, out: &mut impl Write) -> io::Result<()> {
     let mut table = Vec::new();
     let layers = if layout.order.is_empty() { 0 } else { layout.upper.len() as u32 + 1 };
-    for value in [layout.entry, layers, layout.degree as u32, 0] {
+    for value in [layout.entry, layers, layout.degree as u32, layout.copies] {
         table.extend_from_slice(&value.to_le_bytes());
     }
     for layer in &layout.upper {
@@ -88,6 +88,7 @@ pub fn write(layout: &Layout, out: &mut impl Write) -> io::Result<()> {
 pub struct GraphTable {
     entry: u32,
     degree: u32,
+    copies: u32,
     n: u64,
     places: Places,
 }
@@ -97,7 +98,7 @@ impl GraphTable {
     pub fn parse(bytes: &[u8], n: u64) -> Result<Self, Fault> {
         let head = section::array::<u32>(bytes, 0, 4, PART)?;
         let at = |place: usize| head.get(place).copied().unwrap_or(0);
-        let (entry, layers, degree) = (at(0), at(1), at(2));
+        let (entry, layers, degree, copies) = (at(0), at(1), at(2), at(3));
         if layers > MAX_LAYERS || (layers == 0) != (n == 0) {
             let expected =
                 if n == 0 { "no layer over no vector".to_owned() } else { format!("1 to {MAX_LAYERS} layers") };
@@ -114,9 +115,14 @@ impl GraphTable {
             let expected = format!("{} bytes, an entry below {n}", bytes.len());
             return Err(Fault::new(PART, expected, format!("{} bytes, entry {entry}", places.end)));
         }
-        let table = Self { entry, degree, n, places };
+        let table = Self { entry, degree, copies, n, places };
         table.check_ends(&table.view(bytes))?;
         Ok(table)
+    }
+
+    /// Whether some slots are copies.
+    pub fn has_copies(&self) -> bool {
+        self.copies > 0
     }
 
     /// Checks what every descent through the upper layers relies on: the entry point is on the highest one, and the offsets of each
@@ -146,6 +152,7 @@ impl GraphTable {
         });
         LinksView {
             entry: self.entry,
+            copies: self.copies,
             degree: self.degree as usize,
             order: values(self.places.order_at, self.n),
             links: values(self.places.links_at, self.n * u64::from(self.degree)),
@@ -173,6 +180,7 @@ impl<'a> LayerView<'a> {
 #[derive(Debug, Clone)]
 pub struct LinksView<'a> {
     entry: u32,
+    copies: u32,
     degree: usize,
     order: &'a [u32],
     links: &'a [u32],
@@ -185,7 +193,8 @@ impl Layout {
         let upper = self.upper.iter();
         let upper = upper.map(|layer| LayerView { nodes: &layer.nodes, offsets: &layer.offsets, links: &layer.links });
         let upper = upper.collect();
-        LinksView { entry: self.entry, degree: self.degree, order: &self.order, links: &self.links, upper }
+        let Self { entry, copies, degree, order, links, .. } = self;
+        LinksView { entry: *entry, copies: *copies, degree: *degree, order, links, upper }
     }
 }
 
@@ -193,6 +202,11 @@ impl<'a> LinksView<'a> {
     /// Slot to node.
     pub fn order(&self) -> &'a [u32] {
         self.order
+    }
+
+    /// Slots that are copies, as the file says.
+    pub(super) fn copies(&self) -> u32 {
+        self.copies
     }
 
     /// Where every search starts.
@@ -214,7 +228,12 @@ impl<'a> LinksView<'a> {
     /// A copy in memory, for small graphs and as an oracle: nodes are slots, padding is left out.
     pub fn to_graph(&self) -> Graph {
         let slots: Vec<u32> = (0..self.order.len() as u32).collect();
-        let links_of = |slot: &u32| self.row(*slot).iter().copied().filter(|target| target != slot).collect();
+        let links_of = |slot: &u32| -> Vec<u32> {
+            let mut links: Vec<u32> = self.row(*slot).iter().copied().filter(|target| target != slot).collect();
+            // A copy has one link.
+            links.dedup();
+            links
+        };
         let lists: Vec<Vec<u32>> = slots.iter().map(links_of).collect();
         let mut layers = vec![Layer::from_lists(slots, &lists)];
         layers.extend(self.upper.iter().map(|layer| Layer {
@@ -227,8 +246,9 @@ impl<'a> LinksView<'a> {
 
     /// Nodes and links per layer, lowest first.
     pub fn counts(&self) -> Vec<(usize, usize)> {
+        let is_node = |slot: &u32| self.representative(*slot) == *slot;
         let own = |slot: u32| self.row(slot).iter().filter(|target| **target != slot).count();
-        let lowest = (self.order.len(), (0..self.order.len() as u32).map(own).sum());
+        let lowest = (self.order.len(), (0..self.order.len() as u32).filter(is_node).map(own).sum());
         let upper = self.upper.iter().map(|layer| (layer.nodes.len(), layer.links.len()));
         if self.order.is_empty() { Vec::new() } else { std::iter::once(lowest).chain(upper).collect() }
     }
@@ -241,6 +261,21 @@ impl SlotLinks for LinksView<'_> {
 
     fn prefetch(&self, slot: u32) {
         kernels::prefetch(self.row(slot).as_bytes());
+    }
+
+    fn has_copies(&self) -> bool {
+        self.copies > 0
+    }
+
+    fn representative(&self, slot: u32) -> u32 {
+        if self.copies == 0 {
+            return slot;
+        }
+        // Of a node either its links differ, or its own slot is the last.
+        match self.row(slot) {
+            [first, .., last] if first == last && *first < slot => *first,
+            _ => slot,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ALIGN, Fault, RowType, SectionKind, VERSION};
+use super::{ALIGN, Fault, RowType, SectionKind, VERSION, VERSION_WITHOUT_COPIES};
 use crate::search::MAX_SLOTS;
 
 /// First bytes of every `dense.dyad`.
@@ -69,6 +69,8 @@ pub struct Header {
     pub row_stride: u32,
     /// Type of the stored values.
     pub row_type: RowType,
+    /// Whether some vectors are not nodes of the graph, but copies of one that is.
+    pub has_copies: bool,
     /// Bytes of the whole file.
     pub file_len: u64,
     /// In file order; each kind once.
@@ -110,7 +112,7 @@ impl Header {
         }
         let mut raw = RawHeader {
             magic: MAGIC,
-            version: VERSION.into(),
+            version: if self.has_copies { VERSION } else { VERSION_WITHOUT_COPIES }.into(),
             dim: self.dim.into(),
             vectors: self.vectors.into(),
             file_len: self.file_len.into(),
@@ -149,7 +151,7 @@ impl Header {
         if raw.file_len.get() != file_len {
             return Err(Fault::new("file_len", raw.file_len.get(), format!("a file of {file_len} bytes")).into());
         }
-        if raw.version.get() < VERSION {
+        if raw.version.get() < VERSION_WITHOUT_COPIES {
             let got = format!("version {}, from an older release: build the index again", raw.version.get());
             return Err(Fault::new("version", VERSION, got).into());
         }
@@ -160,6 +162,7 @@ impl Header {
             dim: raw.dim.get(),
             vectors: raw.vectors.get(),
             row_stride: raw.row_stride.get(),
+            has_copies: raw.version.get() > VERSION_WITHOUT_COPIES,
             file_len,
             sections: Self::parse_table(raw, file_len)?,
         };

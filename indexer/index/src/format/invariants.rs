@@ -4,7 +4,7 @@
 use super::graph::LinksView;
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
-use crate::search::NodeSet;
+use crate::search::{NodeSet, SlotLinks as _};
 
 /// Slots on the stack of a traversal: 256 KiB. Slots that do not fit are found by another sweep.
 const MAX_STACK: usize = 1 << 16;
@@ -16,6 +16,35 @@ fn fail(layer: usize, node: u32, problem: String) -> Error {
 }
 
 impl LinksView<'_> {
+    /// Checks that there are as many copies as the file says, each after what it is a copy of with only other copies between, and that no link
+    /// of layer 0 leads to one.
+    fn validate_copies(&self) -> Result<()> {
+        if self.copies() == 0 {
+            return Ok(());
+        }
+        let slots = || 0..self.order().len() as u32;
+        let is_copy = |slot: u32| self.representative(slot) != slot;
+        let copies = slots().filter(|slot| is_copy(*slot)).count();
+        if copies != self.copies() as usize {
+            return Err(fail(
+                0,
+                0,
+                format!("{copies} slots are copies of others, and the file says {}", self.copies()),
+            ));
+        }
+        let is_apart = |slot: &u32| is_copy(*slot) && self.representative(*slot - 1) != self.representative(*slot);
+        if let Some(slot) = slots().find(is_apart) {
+            return Err(fail(0, slot, format!("is a copy of {}, and does not follow it", self.representative(slot))));
+        }
+        for slot in slots() {
+            // Padding of the slot itself, and in one that is a copy its representative, are none.
+            if let Some(target) = self.row(slot).iter().find(|target| **target != slot && is_copy(**target)) {
+                return Err(fail(0, slot, format!("links to {target}, which is a copy")));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks what [`Graph::validate`](crate::graph::Graph::validate) checks: links lead to slots of their layer, upper
     /// layers are ascending, the entry point is on the highest one. False where it was cancelled.
     pub fn validate(&self, cancel: &dyn Cancel) -> Result<bool> {
@@ -29,6 +58,7 @@ impl LinksView<'_> {
                 return Err(fail(0, slot, format!("links to {target}, which is not on this layer")));
             }
         }
+        self.validate_copies()?;
         for (at, layer) in (1..).zip(self.upper_layers()) {
             let (nodes, offsets, links) = (layer.nodes, layer.offsets, layer.links);
             if offsets.len() != nodes.len() + 1
@@ -107,7 +137,9 @@ impl LinksView<'_> {
                 }
             }
         }
-        Some((n - reached.len()) as u64)
+        // Copies are found with what they are copies of.
+        let is_reached = |slot: &u32| reached.contains(self.representative(*slot));
+        Some((0..n as u32).filter(|slot| !is_reached(slot)).count() as u64)
     }
 }
 
@@ -164,7 +196,7 @@ mod tests {
                 .filter(|layer| !layer.nodes.is_empty())
                 .collect();
             let entry = upper.last().map_or(random(n64) as u32, |layer| layer.nodes[0]);
-            let mut layout = Layout { entry, degree, order: (0..n as u32).collect(), links, upper };
+            let mut layout = Layout { entry, copies: 0, degree, order: (0..n as u32).collect(), links, upper };
             match damage {
                 0 => layout.links[(seed % (n * degree) as u64) as usize] = n as u32 + 3,
                 1 => layout.entry = (layout.entry + 1) % n as u32,
@@ -206,10 +238,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn copies_follow_what_they_are_copies_of_and_no_link_leads_to_them() {
+        // Slots 1 and 2 are copies of 0; 3 and 0 link to each other.
+        let row = |first: u32, rest: u32| [first, rest, rest, rest];
+        let links = [row(3, 0), row(0, 0), row(0, 0), row(0, 3)].concat();
+        let intact = Layout { entry: 3, copies: 2, degree: 4, order: (0..4).collect(), links, upper: Vec::new() };
+        assert!(intact.view().validate(&Never).unwrap());
+        assert_eq!(intact.view().unreached(&Never), Some(0));
+        let error = |layout: Layout| layout.view().validate(&Never).unwrap_err().to_string();
+        let fewer = error(Layout { copies: 1, ..intact.clone() });
+        assert!(fewer.contains("2 slots are copies of others, and the file says 1"), "{fewer}");
+        let mut apart = intact.clone();
+        apart.links[4..8].copy_from_slice(&row(3, 1));
+        apart.copies = 1;
+        assert!(error(apart).contains("is a copy of 0, and does not follow it"));
+        let mut linked = intact;
+        linked.links[13] = 2;
+        assert!(error(linked).contains("links to 2, which is a copy"));
+    }
+
     /// Slots that lead back, one to the next, and more of them at once than the stack holds.
     #[test]
     fn links_that_lead_back_are_followed_however_many_there_are() {
         let layout = |n: u32, degree: usize, links: Vec<u32>| Layout {
+            copies: 0,
             entry: n - 1,
             degree,
             order: (0..n).collect(),

@@ -38,10 +38,11 @@
 //!   a multiple of 64, `centre: [f32; dim]`, sketches `[u64; n * line_words]` and int8 rows `[u8; n * row_bytes]`, both
 //!   by slot. A sketch: the signs of the rotated residual, value `i` in bit `i % 64` of word `i / 64`; in the next two
 //!   words four f32: sketch factor, error, int8 scale, bias (see [`crate::quant`]); zeros. An int8 row: value + 128.
-//! * GRAPH: `entry: u32` (slot), `layers: u32`, `degree: u32`, zero: u32, then per layer above 0 `nodes: u64,
+//! * GRAPH: `entry: u32` (slot), `layers: u32`, `degree: u32`, `copies: u32`, then per layer above 0 `nodes: u64,
 //!   links: u64` (counts), then, each at a multiple of 64, `order: [u32; n]` (slot to node), the links of layer 0
 //!   `[u32; n * degree]` (short lists padded with the slot itself), and per layer above 0, lowest first,
-//!   `slots: [u32]` ascending, `offsets: [u64; slots + 1]`, `links: [u32]`. All links are slots.
+//!   `slots: [u32]` ascending, `offsets: [u64; slots + 1]`, `links: [u32]`. All links are slots. `copies` slots have the vector of another,
+//!   which comes before them, with nothing but its other copies between: all of their links are that slot, and no link leads to them.
 //! * KEYS: `offsets: [u64; n + 1]` into the text, `sorted: [u32; n]` nodes in ascending order of key, then the keys'
 //!   UTF-8 text, one after another.
 //! * CERTIFICATE: JSON, [`Certificate`](crate::certificate::Certificate).
@@ -64,8 +65,10 @@ pub mod section;
 pub use header::{Header, SectionEntry};
 pub use rows::{MappedRows, RowType};
 
-/// Version that this build writes and reads. Version 1 had no codes.
-pub const VERSION: u32 = 2;
+/// Newest version that this build reads, and that it writes of a shard with copies. Version 1 had no codes.
+pub const VERSION: u32 = 3;
+/// Version of a shard in which every vector is a node of the graph, which earlier releases read too.
+pub const VERSION_WITHOUT_COPIES: u32 = 2;
 
 /// Alignment of sections and of the arrays in GRAPH: a cache line.
 pub const ALIGN: u64 = 64;

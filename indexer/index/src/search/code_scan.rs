@@ -10,7 +10,7 @@ use super::interleaved::{ScanMemory, SearchScratch};
 use super::params::SearchParams;
 use super::slot_set::{FIRST, SlotBlocks};
 use super::view::ShardView;
-use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored};
+use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks};
 use crate::kernels::BLOCK_ROWS;
 use crate::quant::Prepared;
 
@@ -35,6 +35,8 @@ const AHEAD: usize = 4;
 struct Question<'a> {
     number: usize,
     prepared: &'a mut Prepared,
+    /// A slot that is no hit.
+    left_out: Option<u32>,
     memory: ScanMemory,
     scan: Scan,
     cost: Cost,
@@ -66,9 +68,9 @@ fn add_rows(mut rows: u64, slots: &[u32], estimates: &[f32; BLOCK_ROWS], promisi
     }
 }
 
-impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
-    /// The `k` nearest of `allowed` for every question, with a few more and ties, as [`Self::search`] gives them. Of `params` only `k`
-    /// and `cancel` count. A cancelled scan finds nothing.
+impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
+    /// The `k` nearest of `allowed` for every question, with a few more and ties, as [`Self::search`] gives them. Of `params` only `k`,
+    /// `left_out` and `cancel` count. A cancelled scan finds nothing.
     pub fn scan_codes(
         &self,
         queries: &[&[f32]],
@@ -89,12 +91,14 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
                 self.codes.codec().prepare(query, &mut state.prepared);
                 let mut memory = scratch.scans.pop().unwrap_or_default();
                 state.prepared.look_up(CONFIDENCE, &mut memory.lookup);
+                let left_out = params.left_out.and_then(|slots| slots.get(*number));
                 // A scan that was cancelled has left some.
                 memory.estimates.clear();
                 memory.promising.clear();
                 questions.push(Question {
                     number: *number,
                     prepared: &mut state.prepared,
+                    left_out: left_out.map(|slot| self.links.representative(*slot)),
                     memory,
                     scan: Scan::new(params.k + rescored_filtered(params.k), allowed.len(), SLACK),
                     cost: Cost { scans: 1, ..Cost::default() },
@@ -108,7 +112,7 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             for mut question in questions {
                 scratch.scans.push(std::mem::take(&mut question.memory));
                 let query = queries.get(question.number).copied().unwrap_or(&[]);
-                found(question.number, self.rescored(question, query, params.k));
+                found(question.number, self.rescored(question, allowed, query, params.k));
             }
         }
         scratch.states = states;
@@ -122,7 +126,7 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
     ) {
-        let mut blocks = SlotBlocks::new(allowed.slots(self.order), self.codes, questions.len());
+        let mut blocks = SlotBlocks::new(allowed.slots(self.order, self.links), self.codes, questions.len());
         let (mut first, mut has_threshold) = (Vec::with_capacity(allowed.len().min(FIRST)), false);
         while blocks.advance(&mut scratch.blocks) {
             if params.cancel.is_cancelled() {
@@ -229,13 +233,13 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     /// Scores slots by their int8 rows, as long as their estimates are not below the threshold; prefetches those `ahead` of the one that is scored,
     /// where that has not been done.
     fn score(&self, question: &mut Question<'_>, promising: &[Scored], ahead: usize) {
-        let Question { prepared, scan, cost, completeness, .. } = question;
+        let Question { prepared, left_out, scan, cost, completeness, .. } = question;
         promising.iter().take(ahead).for_each(|next| self.codes.prefetch_code(next.node));
         for (at, Scored { node: slot, score: estimate }) in promising.iter().enumerate() {
             if let Some(next) = promising.get(at + ahead).filter(|_| ahead > 0) {
                 self.codes.prefetch_code(next.node);
             }
-            if *estimate < scan.threshold {
+            if *estimate < scan.threshold || *left_out == Some(*slot) {
                 continue;
             }
             let score = self.codes.score(prepared, *slot);
@@ -249,7 +253,7 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     }
 
     /// The hits of a finished scan, by the scores of their vectors.
-    fn rescored(&self, question: Question<'_>, query: &[f32], k: usize) -> Hits<Scored> {
+    fn rescored(&self, question: Question<'_>, allowed: &NodeSet, query: &[f32], k: usize) -> Hits<Scored> {
         let Question { scan, mut cost, mut completeness, .. } = question;
         if completeness == Completeness::Cancelled {
             return Hits { cost, ..Hits::cancelled() };
@@ -257,26 +261,14 @@ impl<L: ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         if k == 0 {
             return Hits { cost, completeness, ..Hits::default() };
         }
-        let best = scan.finish();
-        let nodes: Vec<u32> = best.iter().filter_map(|hit| self.node(hit.node)).collect();
-        for node in &nodes {
-            self.rows.prefetch(*node);
-        }
-        cost.scored += nodes.len() as u64;
-        let mut hits = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let score = self.rows.score(node, query, self.metric);
-            if !score.is_nan() {
-                hits.push(Scored { node, score });
-            } else if !self.rows.is_valid(node) {
-                completeness = Completeness::Damaged;
-            }
-        }
-        hits.sort_unstable_by(|a, b| b.cmp(a));
-        // A node in two slots: the slot order is damaged.
-        let scored = hits.len();
-        hits.dedup_by_key(|hit| hit.node);
-        if hits.len() < scored {
+        let mut best = scan.finish();
+        self.prefetch_vectors(&best);
+        cost.scored += best.len() as u64;
+        let mut hits = Vec::with_capacity(best.len());
+        let (slots, wanted) = (allowed.slots(self.order, self.links), k + rescored_filtered(k));
+        let mut is_intact = self.rescore(&mut best, query);
+        is_intact &= self.add_hits(&best, Some(slots), wanted, &mut hits);
+        if !is_intact {
             completeness = Completeness::Damaged;
         }
         Hits { hits, cost, completeness }

@@ -9,6 +9,7 @@
 //! | `interleaved.rs` | beam searches for several questions, interleaved on one thread: what the searcher runs |
 //! | `code_scan.rs` | the scan of the codes of all allowed slots: for filters that allow few |
 //! | `slot_set.rs` | the slots that a filter allows, and their sketches laid out for such a scan |
+//! | `rescore.rs` | the end of both: scores from the vectors, and hits, which are all documents of a vector |
 //! | `planned.rs` | which of these a search of a shard is, by their costs |
 //! | `neighbours.rs` | the same search with a row as the question, for graph builders |
 //! | `candidates.rs`, `visited.rs` | the candidate queue and the visited set of a search |
@@ -28,6 +29,7 @@ mod neighbours;
 mod node_set;
 mod params;
 mod planned;
+mod rescore;
 mod slot_set;
 mod topk;
 mod view;
@@ -44,6 +46,7 @@ pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
 pub use params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
 pub use planned::{PlannedSearch, Question, filter_scans};
+pub use rescore::with_copies;
 pub use topk::TopK;
 pub use view::ShardView;
 
@@ -65,6 +68,14 @@ pub trait SlotLinks {
     fn append(&self, slot: u32, links: &mut Vec<u32>);
     /// Prefetches a slot's links.
     fn prefetch(&self, slot: u32);
+    /// Whether some slots are copies of others, to which no link leads.
+    fn has_copies(&self) -> bool {
+        false
+    }
+    /// The slot that has the vector of a copy, and its links; of any other slot itself. The copies of a slot follow it.
+    fn representative(&self, slot: u32) -> u32 {
+        slot
+    }
 }
 
 /// Upper layers by slot.

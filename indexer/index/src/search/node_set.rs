@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use fixedbitset::FixedBitSet;
 
+use super::SlotLinks;
 use super::slot_set::SlotSet;
 
 /// Some of the nodes of a shard, and how many.
@@ -89,12 +90,12 @@ impl NodeSet {
     }
 
     /// The same by slot, for the order of its shard, slot to node; where absent, slots are nodes.
-    pub(super) fn slots(&self, order: Option<&[u32]>) -> &SlotSet {
+    pub(super) fn slots<L: SlotLinks + ?Sized>(&self, order: Option<&[u32]>, links: &L) -> &SlotSet {
         self.slots.get_or_init(|| {
-            let Some(order) = order else { return SlotSet::new(self.bits.clone(), self.len) };
+            let Some(order) = order else { return SlotSet::new(self.bits.clone(), self.len, links) };
             let mut bits = FixedBitSet::with_capacity(order.len());
             order.iter().enumerate().for_each(|(slot, node)| bits.set(slot, self.contains(*node)));
-            SlotSet::new(bits, self.len)
+            SlotSet::new(bits, self.len, links)
         })
     }
 

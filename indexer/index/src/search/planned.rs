@@ -241,8 +241,8 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
             return questions.to_vec();
         };
         let queries: Vec<&[f32]> = questions.iter().map(|question| question.query).collect();
-        // A scan finds what is left out.
-        let params = &SearchParams { k: params.k + usize::from(params.left_out.is_some()), ..*params };
+        let left_out = params.left_out.map(|slots| of_questions(slots, questions));
+        let params = &SearchParams { left_out: left_out.as_deref(), ..*params };
         self.view.scan_codes(&queries, allowed, params, scratch, |at, hits| {
             let Some(question) = questions.get(at) else { return };
             found(question.number, question.found(hits));

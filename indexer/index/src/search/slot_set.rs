@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use fixedbitset::FixedBitSet;
 
+use super::SlotLinks;
 use crate::kernels::BLOCK_ROWS;
 use crate::quant::{CodesView, SketchBlocks};
 
@@ -13,8 +14,12 @@ const WORD: usize = usize::BITS as usize;
 /// The slots of the nodes of a set.
 #[derive(Debug)]
 pub(super) struct SlotSet {
+    /// The slots that searches meet: of nodes with the same vector that of their representative, whether it is in the set or not.
     pub(super) bits: FixedBitSet,
+    /// Slots that searches meet.
     pub(super) len: usize,
+    /// The slots of the nodes of the set, where some of the shard are copies.
+    documents: Option<FixedBitSet>,
     /// Whether each of the nodes has one, which in an intact shard it has.
     pub(super) is_complete: bool,
     /// At most [`SAMPLE`] of them, evenly spaced.
@@ -28,15 +33,24 @@ pub(super) struct SlotSet {
 const SAMPLE: usize = 256;
 
 impl SlotSet {
-    pub(super) fn new(bits: FixedBitSet, nodes: usize) -> Self {
+    /// Of the slots of `nodes` nodes.
+    pub(super) fn new<L: SlotLinks + ?Sized>(slots: FixedBitSet, nodes: usize, links: &L) -> Self {
+        let is_complete = slots.count_ones(..) == nodes;
+        let (bits, documents) =
+            if links.has_copies() { (representatives(&slots, links), Some(slots)) } else { (slots, None) };
         let len = bits.count_ones(..);
         let sample = bits.ones().step_by(len.div_ceil(SAMPLE).max(1)).map(|slot| slot as u32).collect();
-        Self { bits, len, is_complete: len == nodes, sample, is_scanned: OnceLock::new(), laid_out: OnceLock::new() }
+        Self { bits, len, documents, is_complete, sample, is_scanned: OnceLock::new(), laid_out: OnceLock::new() }
+    }
+
+    /// Whether the node of a slot is in the set.
+    pub(super) fn contains(&self, slot: u32) -> bool {
+        self.documents.as_ref().unwrap_or(&self.bits).contains(slot as usize)
     }
 
     /// Bytes of `allowed` of `nodes` slots, at most, of vectors of `dim` values.
     pub(super) fn bytes(nodes: usize, allowed: usize, dim: usize) -> usize {
-        nodes.div_ceil(8) + SAMPLE * size_of::<u32>() + Self::bytes_kept(allowed, dim)
+        2 * nodes.div_ceil(8) + SAMPLE * size_of::<u32>() + Self::bytes_kept(allowed, dim)
     }
 
     /// Those of sketches that are kept of `allowed` slots: for each the slot, its sketch, and three factors.
@@ -72,6 +86,15 @@ impl SlotSet {
         slots.truncate(kept);
         others.truncate(moved);
     }
+}
+
+/// The slots of which those in `slots` are copies, and the others.
+fn representatives<L: SlotLinks + ?Sized>(slots: &FixedBitSet, links: &L) -> FixedBitSet {
+    let mut bits = FixedBitSet::with_capacity(slots.len());
+    // In an intact shard each of them is one of the slots.
+    let known = slots.ones().map(|slot| links.representative(slot as u32) as usize).filter(|slot| *slot < slots.len());
+    bits.extend(known);
+    bits
 }
 
 /// Slots that are estimated together. Their sketches are prefetched, and are in the cache for all questions of the scan.
@@ -242,6 +265,7 @@ impl<'a> SlotBlocks<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Layout;
     use crate::model::Metric;
     use crate::quant::{Codec, Codes};
     use crate::rows::DenseRows;
@@ -275,7 +299,7 @@ mod tests {
         let mut bits = FixedBitSet::with_capacity(200);
         bits.extend([5, 199, 64, 63]);
         let (mut slots, mut others) = (vec![199, 6, 500, 63, 5, u32::MAX, 0, 64], vec![7; 3]);
-        SlotSet::new(bits, 4).partition(&mut slots, &mut others);
+        SlotSet::new(bits, 4, &Layout::default().view()).partition(&mut slots, &mut others);
         assert_eq!((slots, others), (vec![199, 63, 5, 64], vec![6, 500, u32::MAX, 0]));
     }
 
@@ -288,7 +312,7 @@ mod tests {
         let set = || {
             let mut bits = FixedBitSet::with_capacity(300);
             bits.extend(0..300);
-            SlotSet::new(bits, 300)
+            SlotSet::new(bits, 300, &Layout::default().view())
         };
         let (alone, together) = (set(), set());
         assert!(alone.laid_out(&codes.view(), 1).is_none() && alone.laid_out(&codes.view(), 1).is_some());

@@ -66,6 +66,11 @@ impl DenseShard {
         let codes = codes.map_err(fault)?;
         KeysView::new(bytes(&map, keys), header.vectors).map_err(fault)?;
         let graph = GraphTable::parse(bytes(&map, links), header.vectors).map_err(fault)?;
+        if graph.has_copies() != header.has_copies {
+            let expected =
+                if header.has_copies { "copies, as the version says" } else { "no copies, as the version says" };
+            return Err(fault(Fault::new("GRAPH, copies", expected, if graph.has_copies() { "some" } else { "none" })));
+        }
         let hot = HOT_SECTIONS.map(find).into_iter().collect::<Result<Vec<_>>>()?;
         let hot_bytes = HotBytes::add(hot.iter().map(|section| section.len).sum());
         for hot in hot {

@@ -8,7 +8,7 @@ use crate::cancel::{Cancel, Never};
 use crate::format::Fault;
 use crate::search::{
     Completeness, ExactRows as _, Hits, NodeSet, PlannedSearch, Question, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored,
-    SearchParams, SearchScratch, ShardView, exact_scan,
+    SearchParams, SearchScratch, ShardView, SlotLinks as _, exact_scan, with_copies,
 };
 
 thread_local! {
@@ -36,10 +36,11 @@ impl DenseShard {
         if params.k == 0 {
             return (0..queries.len()).for_each(|number| found(number, Hits::default()));
         }
+        let slots = params.left_out.unwrap_or_default();
+        let left_out: Vec<Vec<u32>> = slots.iter().map(|slot| self.nodes_of(*slot)).collect();
         let mut found = |number: usize, mut hits: Hits<Scored>| {
-            if let Some(node) = params.left_out.and_then(|slots| self.graph().order().get(*slots.get(number)? as usize))
-            {
-                hits.hits.retain(|hit| hit.node != *node);
+            if let Some(nodes) = left_out.get(number) {
+                hits.hits.retain(|hit| !nodes.contains(&hit.node));
             }
             self.keep_top_k(&mut hits, params.k);
             found(number, self.report_damage(hits));
@@ -55,8 +56,15 @@ impl DenseShard {
         });
         let allowed = params.allowed.or(params.live);
         // A scan finds what is left out.
-        let k = params.k + usize::from(params.left_out.is_some());
+        let k = params.k + left_out.iter().map(Vec::len).max().unwrap_or(0);
         self.scan(&left, &SearchParams { k, allowed, ..*params }, &mut found);
+    }
+
+    /// The nodes of a slot and of its copies.
+    fn nodes_of(&self, slot: u32) -> Vec<u32> {
+        let links = self.graph();
+        let slots = with_copies(&links, links.representative(slot));
+        slots.filter_map(|slot| links.order().get(slot as usize)).copied().collect()
     }
 
     /// The `k` nearest by comparing with every vector, or with those that are allowed.

@@ -120,6 +120,7 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
         vectors: input.vectors.len() as u64,
         row_stride: input.row_type.stride(input.meta.model.dim) as u32,
         row_type: input.row_type,
+        has_copies: input.arranged.layout.copies > 0,
         file_len: end,
         sections,
     };

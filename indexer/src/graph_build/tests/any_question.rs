@@ -1,7 +1,7 @@
 //! Beams and adaptive searches find what a plain beam over the vectors finds on the same graph, whatever the question is like.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use dyad_index::search::{NodeSet, SlotLinks as _, UpperLayers as _, VectorRows as _};
 use dyad_index::shard::DenseShard;
@@ -45,6 +45,15 @@ struct Case {
     allowed: Option<f64>,
     /// One in as many is deleted.
     deleted: Option<u32>,
+    /// Share of the documents that are copies of others, or zeros.
+    repeats: Repeats,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Repeats {
+    None,
+    Copies(f32),
+    Zeros(f32),
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -58,8 +67,14 @@ fn cases() -> impl Strategy<Value = Case> {
     let (k, ef) = (prop_oneof![Just(1usize), Just(10), Just(60)], prop_oneof![Just(64usize), Just(128), Just(256)]);
     let allowed = prop_oneof![2 => Just(None), 1 => Just(Some(0.5)), 1 => Just(Some(0.1))];
     let deleted = prop_oneof![2 => Just(None), 1 => Just(Some(5u32))];
-    (metric, kind, any::<u64>(), prop_oneof![Just(1usize), Just(12)], k, ef, allowed, deleted).prop_map(
-        |(metric, kind, seed, clusters, k, ef, allowed, deleted)| Case {
+    let repeats = prop_oneof![
+        2 => Just(Repeats::None),
+        1 => prop_oneof![Just(0.1), Just(0.3), Just(0.6)].prop_map(Repeats::Copies),
+        1 => prop_oneof![Just(0.01), Just(0.3)].prop_map(Repeats::Zeros),
+    ];
+    let clusters = prop_oneof![Just(1usize), Just(12)];
+    (metric, kind, any::<u64>(), clusters, k, ef, allowed, deleted, repeats).prop_map(
+        |(metric, kind, seed, clusters, k, ef, allowed, deleted, repeats)| Case {
             metric,
             kind,
             seed,
@@ -68,6 +83,7 @@ fn cases() -> impl Strategy<Value = Case> {
             ef,
             allowed,
             deleted,
+            repeats,
         },
     )
 }
@@ -95,6 +111,19 @@ fn documents(case: &Case, random: &mut Normal) -> Vec<Vec<f32>> {
             }
         }
     }
+    let of_all = |share: f32| (share * DOCUMENTS as f32) as usize;
+    match case.repeats {
+        // Of every other document, some of many.
+        Repeats::Copies(share) => (0..of_all(share)).for_each(|at| {
+            let original = of_all(share) + at % (DOCUMENTS - of_all(share)) / 3;
+            rows[at] = rows[original.min(DOCUMENTS - 1)].clone();
+        }),
+        // A vector of zeros has no cosine.
+        Repeats::Zeros(share) if case.metric != Metric::Cosine => {
+            rows[..of_all(share)].iter_mut().for_each(|row| row.fill(0.0));
+        }
+        Repeats::Zeros(_) | Repeats::None => {}
+    }
     rows
 }
 
@@ -118,50 +147,67 @@ fn question(case: &Case, rows: &[Vec<f32>], number: usize, direction: &[f32]) ->
     row
 }
 
-/// The nearest allowed nodes that a beam of width `ef` finds, which keeps the best allowed ones, compares vectors, and follows every link
-/// that is better than its worst.
-fn plain_beam(
-    shard: &DenseShard,
-    rows: &Rows,
+/// A graph and its vectors, and the nodes of each vector.
+struct PlainBeam<'a> {
+    shard: &'a DenseShard,
+    rows: &'a Rows,
     metric: Metric,
-    query: &[f32],
-    ef: usize,
-    allowed: &NodeSet,
-) -> Vec<Scored> {
-    let links = shard.graph();
-    let node = |slot: u32| links.order()[slot as usize];
-    let score = |slot: u32| metric.score(query, rows.row(node(slot)));
-    let start = links.entry();
-    let mut visited = vec![false; shard.len()];
-    visited[start as usize] = true;
-    let mut candidates = BinaryHeap::from([Scored { node: start, score: score(start) }]);
-    let mut best: BinaryHeap<Reverse<Scored>> = BinaryHeap::new();
-    best.extend(candidates.iter().copied().filter(|entry| allowed.contains(node(entry.node))).map(Reverse));
-    let mut near = Vec::new();
-    while let Some(next) = candidates.pop() {
-        if best.len() >= ef && best.peek().is_some_and(|worst| next.score < worst.0.score) {
-            break;
-        }
-        near.clear();
-        links.append(next.node, &mut near);
-        for &slot in &near {
-            if std::mem::replace(&mut visited[slot as usize], true) {
-                continue;
-            }
-            let found = Scored { node: slot, score: score(slot) };
-            if best.len() < ef || best.peek().is_some_and(|worst| found.score > worst.0.score) {
-                candidates.push(found);
-                if allowed.contains(node(slot)) {
-                    best.push(Reverse(found));
-                }
-                if best.len() > ef {
-                    best.pop();
-                }
-            }
-        }
+    /// By node.
+    groups: Vec<Vec<u32>>,
+}
+
+impl<'a> PlainBeam<'a> {
+    fn new(shard: &'a DenseShard, rows: &'a Rows, metric: Metric) -> Self {
+        let bits = |node: u32| rows.row(node).iter().map(|value| (value + 0.0).to_bits()).collect::<Vec<u32>>();
+        let mut by_vector: HashMap<Vec<u32>, Vec<u32>> = HashMap::new();
+        (0..DOCUMENTS as u32).for_each(|node| by_vector.entry(bits(node)).or_default().push(node));
+        let groups = (0..DOCUMENTS as u32).map(|node| by_vector[&bits(node)].clone()).collect();
+        Self { shard, rows, metric, groups }
     }
-    let sorted = best.into_sorted_vec();
-    sorted.into_iter().map(|Reverse(found)| Scored { node: node(found.node), ..found }).collect()
+
+    /// The nearest allowed nodes that a beam of width `ef` finds, which keeps the best vectors of allowed nodes, compares vectors, and follows every
+    /// link that is better than its worst.
+    fn search(&self, query: &[f32], ef: usize, allowed: &NodeSet) -> Vec<Scored> {
+        let links = self.shard.graph();
+        let nodes = |slot: u32| &self.groups[links.order()[slot as usize] as usize];
+        let score = |slot: u32| self.metric.score(query, self.rows.row(nodes(slot)[0]));
+        let is_allowed = |slot: u32| nodes(slot).iter().any(|node| allowed.contains(*node));
+        let start = links.entry();
+        let mut visited = vec![false; self.shard.len()];
+        visited[start as usize] = true;
+        let mut candidates = BinaryHeap::from([Scored { node: start, score: score(start) }]);
+        let mut best: BinaryHeap<Reverse<Scored>> = BinaryHeap::new();
+        best.extend(candidates.iter().copied().filter(|entry| is_allowed(entry.node)).map(Reverse));
+        let mut near = Vec::new();
+        while let Some(next) = candidates.pop() {
+            if best.len() >= ef && best.peek().is_some_and(|worst| next.score < worst.0.score) {
+                break;
+            }
+            near.clear();
+            links.append(next.node, &mut near);
+            for &slot in &near {
+                if std::mem::replace(&mut visited[slot as usize], true) {
+                    continue;
+                }
+                let found = Scored { node: slot, score: score(slot) };
+                if best.len() < ef || best.peek().is_some_and(|worst| found.score > worst.0.score) {
+                    candidates.push(found);
+                    if is_allowed(slot) {
+                        best.push(Reverse(found));
+                    }
+                    if best.len() > ef {
+                        best.pop();
+                    }
+                }
+            }
+        }
+        let sorted = best.into_sorted_vec().into_iter();
+        let documents = sorted.flat_map(|Reverse(found)| {
+            let allowed = nodes(found.node).iter().filter(|node| allowed.contains(**node));
+            allowed.map(move |node| Scored { node: *node, ..found }).collect::<Vec<_>>()
+        });
+        documents.collect()
+    }
 }
 
 /// Hits that are as near as the last of the nearest, of as many.
@@ -199,12 +245,12 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         ..SearchParams::new(case.k, case.ef)
     };
     let adaptive = SearchParams { adaptive: true, ..beam };
+    let beam_over_vectors = PlainBeam::new(&shard, &rows, case.metric);
     let (mut plain, mut fixed, mut adapted) = (0.0, 0.0, 0.0);
     for number in 0..QUESTIONS {
         let query = question(case, &all, number, &direction);
         let nearest = shard.search_exact(&query, case.k, Some(&filter)).hits;
-        let of_plain = plain_beam(&shard, &rows, case.metric, &query, case.ef, &filter);
-        plain += share(&of_plain, &nearest, case.k);
+        plain += share(&beam_over_vectors.search(&query, case.ef, &filter), &nearest, case.k);
         fixed += share(&shard.search(&query, &beam).hits, &nearest, case.k);
         adapted += share(&shard.search(&query, &adaptive).hits, &nearest, case.k);
     }
@@ -243,6 +289,7 @@ fn the_hits_of_a_question_do_not_depend_on_its_length_where_inner_products_rank(
         ef: 64,
         allowed: None,
         deleted: None,
+        repeats: Repeats::None,
     };
     let all = documents(&case, &mut Normal::new(case.seed));
     let rows = Rows::of(all[..DOCUMENTS].concat(), DIM);

@@ -45,17 +45,19 @@ pub(super) fn served_by(rows: &Rows, metric: Metric, params: &BuildParams) -> (t
         control: JobControl::silent(),
         label: "",
     };
-    let made = build.run().unwrap();
+    let mut made = build.run().unwrap();
     let (name, fingerprint) = ("m".into(), "f00d".into());
     let model = ModelRecord { name, fingerprint, dim: rows.dim(), metric, max_tokens: 64 };
     let BuildParams { m, ef_construction, seed, threads } = *params;
     let build = BuildRecord { builder: "native".into(), m, ef_construction, seed, threads, tool: "test".into() };
+    let keys: Vec<String> = (0..rows.len()).map(|node| format!("{node:06}")).collect();
+    made.arranged.layout.sort_copies(|node| &keys[node as usize]);
     let input = ShardInput {
         meta: &ShardMeta { model, build },
         vectors: rows,
         row_type: RowType::F32,
         arranged: &made.arranged,
-        keys: &(0..rows.len()).map(|node| format!("{node:06}")).collect::<Vec<_>>(),
+        keys: &keys,
         certificate: &made.certificate,
     };
     let dir = tempfile::tempdir().unwrap();

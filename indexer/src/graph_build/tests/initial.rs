@@ -48,7 +48,11 @@ fn kept(n: u32, step: u32) -> Vec<u32> {
     (0..n).filter(|node| node % step != 0).collect()
 }
 
-fn make(rows: &dyn VectorRows, initial: Option<&InitialGraph<'_>>, target: Option<RecallTarget>) -> BuiltGraph {
+pub(super) fn make(
+    rows: &dyn VectorRows,
+    initial: Option<&InitialGraph<'_>>,
+    target: Option<RecallTarget>,
+) -> BuiltGraph {
     let (params, gate) = (params(2), RecallGate { questions: None, target });
     let (metric, row_type, control) = (Metric::Cosine, RowType::F32, JobControl::silent());
     GraphBuild { rows, metric, row_type, builder: &Native, params: &params, initial, gate, control, label: "" }

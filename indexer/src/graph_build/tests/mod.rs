@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `synthetic.rs` | clustered and duplicated vectors |
 //! | `any_question.rs` | searches against a plain beam, for questions like and unlike documents |
+//! | `copies.rs` | documents with the same vector |
 //! | `dot.rs` | inner products of rows of any length |
 //! | `freeze.rs` | derived layers against their definition |
 //! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
@@ -17,6 +18,7 @@
 use dyad_command::Cancellation;
 
 mod any_question;
+mod copies;
 mod deleted;
 mod dot;
 mod filtered;

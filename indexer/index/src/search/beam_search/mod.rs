@@ -11,8 +11,8 @@
 //! 4. stop as the [`StopRule`] says;
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
 //!
-//! `filtered.rs` says what differs through a filter, `end.rs` what becomes of questions that the rule is not meant for, `rescore.rs` how candidates
-//! become hits.
+//! `filtered.rs` says what differs through a filter, `end.rs` what becomes of questions that the rule is not meant for, `rescore.rs` which
+//! candidates become hits.
 
 mod end;
 mod filtered;
@@ -34,7 +34,7 @@ pub(super) fn rescored_filtered(k: usize) -> usize {
 }
 
 /// Candidates kept beyond `k`, for ties with the k-th: of more equal vectors than this, those found first are kept.
-const SPARE: usize = 16;
+pub(super) const SPARE: usize = 16;
 /// Allowed slots that an expansion looks for before it follows no more links of others.
 const ENOUGH: usize = 32;
 /// Candidates whose rows and links a search that has its thread for itself prefetches: the best, and those that may come soon after it. One
@@ -67,7 +67,7 @@ pub(super) struct BeamSearch<'a, L: ?Sized, R: ?Sized> {
     wanted: usize,
 }
 
-impl<'a, L: ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
+impl<'a, L: SlotLinks + ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
     pub(super) fn new(shard: &'a ShardView<'a, L, R>, params: &SearchParams<'a>) -> Self {
         let rule = StopRule::new(params, shard.codes.len());
         let SearchParams { two_hop, far, out_of_distribution, min_competitive, left_out, rescore, .. } = *params;
@@ -76,7 +76,7 @@ impl<'a, L: ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
             StopRule::new(&SearchParams { ef, margin: None, max_expansions: None, ..*params }, shard.codes.len());
         let ef = out_of_distribution.map_or(params.ef, |questions| questions.ef);
         let beam_rule = StopRule::new(&SearchParams { ef, margin: None, ..*params }, shard.codes.len());
-        let allowed = params.allowed.map(|allowed| allowed.slots(shard.order));
+        let allowed = params.allowed.map(|allowed| allowed.slots(shard.order, shard.links));
         let is_live = |allowed: &NodeSet| params.live.is_some_and(|live| std::ptr::eq(live, allowed));
         let is_filtered = params.allowed.is_some_and(|allowed| !is_live(allowed));
         let beyond = if is_filtered { rescored_filtered(rule.k) } else { RESCORED };
@@ -98,10 +98,11 @@ impl<'a, L: ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
     }
 }
 
-impl<L: ?Sized, R: ?Sized> BeamSearch<'_, L, R> {
+impl<L: SlotLinks + ?Sized, R: ?Sized> BeamSearch<'_, L, R> {
     /// The slot that a question's search walks past.
     pub(super) fn left_out(&self, query: usize) -> Option<u32> {
-        self.left_out?.get(query).copied().filter(|slot| (*slot as usize) < self.shard.codes.len())
+        let slot = self.left_out?.get(query).map(|slot| self.shard.links.representative(*slot));
+        slot.filter(|slot| (*slot as usize) < self.shard.codes.len())
     }
 }
 
@@ -185,7 +186,7 @@ impl SearchState {
     }
 
     /// Forgets what was visited, and starts at a slot, and at allowed ones where those alone are candidates.
-    fn start_at<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32) {
+    fn start_at<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32) {
         self.start = start;
         self.is_walked = search.left_out(self.query) == Some(start);
         self.candidates.clear();
@@ -356,7 +357,7 @@ impl SearchState {
         }
     }
 
-    fn refine<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
+    fn refine<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
         let Some(candidate) = self.candidates.peek() else { return };
         let score = search.shard.codes.score(&self.prepared, candidate.slot);
         self.found.cost.scored += 1;

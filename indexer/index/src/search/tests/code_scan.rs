@@ -7,9 +7,16 @@ use super::super::code_scan::CONFIDENCE;
 use crate::model::Metric;
 use crate::quant::{Codec, Codes, Prepared};
 use crate::rows::DenseRows;
-use crate::search::{Completeness, Hits, NodeSet, SearchParams, SearchScratch, ShardView};
+use crate::search::{Completeness, Hits, NodeSet, SearchParams, SearchScratch, ShardView, SlotLinks};
 
 const DIM: usize = 32;
+
+/// No slot has links.
+impl SlotLinks for () {
+    fn append(&self, _: u32, _: &mut Vec<u32>) {}
+
+    fn prefetch(&self, _: u32) {}
+}
 
 fn values(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed;

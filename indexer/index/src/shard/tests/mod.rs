@@ -266,11 +266,11 @@ fn a_truncated_file_is_refused_at_every_length() {
 fn a_newer_version_and_another_kind_of_file_are_named() {
     let (_dir, path) = written();
     let mut bytes = fs_err::read(&path).unwrap();
-    bytes[8] = 3;
+    bytes[8] = 4;
     let newer = path.with_file_name("newer");
     fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err();
-    assert!(matches!(error, Error::Newer { got: 3, supported: 2, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { got: 4, supported: 3, .. }), "{error}");
     bytes[0] = b'X';
     fs_err::write(&newer, &bytes).unwrap();
     let error = DenseShard::open(&newer).unwrap_err().to_string();

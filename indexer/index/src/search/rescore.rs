@@ -1,0 +1,65 @@
+//! From the best slots to hits: their vectors are scored, and every allowed document of a vector is a hit.
+
+use super::beam_search::SPARE;
+use super::slot_set::SlotSet;
+use super::view::ShardView;
+use super::{ExactRows, Scored, SlotLinks};
+
+/// A slot and its copies, which follow it; none of those of another.
+pub fn with_copies<L: SlotLinks + ?Sized>(links: &L, slot: u32) -> impl Iterator<Item = u32> {
+    let following = slot.saturating_add(1)..u32::MAX;
+    let is_copy = move |next: &u32| links.has_copies() && links.representative(*next) == slot;
+    std::iter::once(slot).chain(following.take_while(is_copy))
+}
+
+impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
+    /// Prefetches the vectors of slots.
+    pub(super) fn prefetch_vectors(&self, slots: &[Scored]) {
+        slots.iter().filter_map(|slot| self.node(slot.node)).for_each(|node| self.rows.prefetch(node));
+    }
+
+    /// Scores slots from their vectors, and sorts them, best first; those whose score is not a number are dropped. False where one of them has no
+    /// valid vector.
+    pub(super) fn rescore(&self, slots: &mut Vec<Scored>, query: &[f32]) -> bool {
+        let mut is_intact = true;
+        for slot in slots.iter_mut() {
+            let node = self.node(slot.node);
+            slot.score = node.map_or(f32::NAN, |node| self.rows.score(node, query, self.metric));
+            if slot.score.is_nan() {
+                is_intact &= node.is_some_and(|node| self.rows.is_valid(node));
+            }
+        }
+        // Sorting would put scores that are not numbers first.
+        slots.retain(|slot| !slot.score.is_nan());
+        slots.sort_unstable_by(|a, b| b.cmp(a));
+        is_intact
+    }
+
+    /// Adds the allowed nodes of slots, of which the best come first, to `hits`, sorted: `wanted` of them, and more that tie with the last. Of more nodes
+    /// with one vector than these, the first by their slots. False where a slot has no node, or a node has two.
+    pub(super) fn add_hits(
+        &self,
+        slots: &[Scored],
+        allowed: Option<&SlotSet>,
+        wanted: usize,
+        hits: &mut Vec<Scored>,
+    ) -> bool {
+        let is_allowed = |slot: &u32| allowed.is_none_or(|allowed| allowed.contains(*slot));
+        let mut is_intact = true;
+        for best in slots {
+            if hits.len() >= wanted && hits.last().is_some_and(|last| last.score > best.score) {
+                break;
+            }
+            for slot in with_copies(self.links, best.node).filter(is_allowed).take(wanted + SPARE) {
+                match self.node(slot) {
+                    Some(node) => hits.push(Scored { node, score: best.score }),
+                    None => is_intact = false,
+                }
+            }
+        }
+        hits.sort_unstable_by(|a, b| b.cmp(a));
+        let added = hits.len();
+        hits.dedup_by_key(|hit| hit.node);
+        is_intact && hits.len() == added
+    }
+}
