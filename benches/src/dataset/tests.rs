@@ -225,7 +225,14 @@ fn embeddings_are_read_in_the_order_of_their_documents() {
     let dir = tempfile::tempdir().unwrap();
     let (name, fingerprint, metric) = ("m".to_owned(), "f00d".to_owned(), "cosine".to_owned());
     let model = ModelRecord { name, fingerprint, dim: 2, metric, max_tokens: 8 };
-    let header = Header { model, tower: "answer".to_owned(), vectors: VectorType::F16, part_rows: 2, dtype: None };
+    let header = Header {
+        model,
+        tower: "answer".to_owned(),
+        vectors: VectorType::F16,
+        part_rows: 2,
+        dtype: None,
+        two_towers: None,
+    };
     let mut writer = EmbeddingsWriter::open(dir.path(), header).unwrap();
     for (key, row) in [("c", [0.5, 1.0]), ("a", [0.25, -2.0]), ("b", [3.0, 0.0])] {
         writer.push(&Document { key: key.to_owned(), ..Document::default() }, &row, false).unwrap();

@@ -65,6 +65,7 @@ fn print(options: &Options, info: &ModelInfo, contents: &Contents, golden: Optio
             "name": info.name, "kind": if scores { "cross-encoder" } else { "dual-encoder" },
             "fingerprint": info.fingerprint, "dim": (!scores).then_some(info.dim), "max_tokens": info.max_tokens,
             "max_question_tokens": info.max_question_tokens, "normalizes": info.normalizes,
+            "two_towers": info.has_two_towers,
             "prompts": {"question": info.prompts[0], "answer": info.prompts[1]},
             "sharing": contents.sharing.map(|sharing| sharing.to_string()), "modules": modules, "shared_tensors": ties,
             "parameters": contents.parameters, "bytes": bytes, "golden_cosine": golden,

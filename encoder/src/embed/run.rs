@@ -144,6 +144,13 @@ impl EmbedJob {
             max_tokens: info.max_tokens,
         };
         let dtype = Some(info.dtype.to_string());
-        Header { model, tower: self.tower.name().into(), vectors: self.vectors, part_rows: self.part_rows, dtype }
+        Header {
+            model,
+            tower: self.tower.name().into(),
+            vectors: self.vectors,
+            part_rows: self.part_rows,
+            dtype,
+            two_towers: Some(info.has_two_towers),
+        }
     }
 }

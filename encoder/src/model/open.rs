@@ -42,6 +42,8 @@ pub struct ModelInfo {
     pub dtype: Dtype,
     /// What stands before the texts of the question tower and of the answer tower; empty where nothing does.
     pub prompts: [String; 2],
+    /// Whether questions are embedded otherwise than answers: by modules of their own, or with another prompt.
+    pub has_two_towers: bool,
     /// Whether the model itself ends in a `Normalize` module. Vectors are always of unit length; where this is false, the
     /// length was removed here, as a cosine index needs it.
     pub normalizes: bool,
@@ -167,6 +169,7 @@ impl Model {
             device: compute.device,
             dtype: compute.dtype,
             prompts: [layout.prompts.question.clone(), layout.prompts.answer.clone()],
+            has_two_towers: routes[0] != routes[1] || layout.prompts.question != layout.prompts.answer,
             normalizes: layout.normalizes(),
         };
         if let Some(similarity) = layout.similarity.as_deref()

@@ -113,6 +113,7 @@ pub(crate) fn model_info(info: &ModelInfo) -> v1::ModelInfo {
             ModelKind::DualEncoder => v1::ModelKind::DualEncoder.into(),
             ModelKind::CrossEncoder => v1::ModelKind::CrossEncoder.into(),
         },
+        two_towers: Some(info.has_two_towers),
     }
 }
 

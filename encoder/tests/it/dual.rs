@@ -47,6 +47,18 @@ fn sizes() -> [usize; 3] {
     sizes
 }
 
+/// By their modules, or by their prompts.
+#[test]
+fn models_say_whether_questions_are_embedded_otherwise() {
+    for sharing in VARIANTS.iter().copied().chain([FREE]) {
+        let (_folder, model_dir) = made(sharing);
+        assert_eq!(open(&model_dir).info().has_two_towers, sharing != "sde", "{sharing}");
+    }
+    for (name, expected) in [("classic-mean", false), ("classic-prompt-left-out", true), ("newer-dense", true)] {
+        assert_eq!(open(&tiny(name)).info().has_two_towers, expected, "{name}");
+    }
+}
+
 #[test]
 fn each_sharing_has_its_number_of_parameters() {
     let [table, others, projection] = sizes();

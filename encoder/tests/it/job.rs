@@ -278,7 +278,8 @@ fn header(place: &Place) -> Header {
     let model = EmbeddingsReader::open(&place.out()).unwrap().model().clone();
     assert_eq!(model.fingerprint, info.fingerprint);
     let (tower, dtype) = ("answer".into(), Some("f32".into()));
-    Header { model, tower, vectors: VectorType::F32, part_rows: PART_ROWS, dtype }
+    let two_towers = Some(info.has_two_towers);
+    Header { model, tower, vectors: VectorType::F32, part_rows: PART_ROWS, dtype, two_towers }
 }
 
 #[test]

@@ -151,7 +151,7 @@ pub fn build_index(
     kept.published();
     warn_of_meanwhile(before, &manifest, control);
     if config.queries.is_none() {
-        tell_of_questions(config, model.metric, control);
+        tell_of_questions(config, model.metric, source.has_two_towers(), control);
     }
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.iter().map(|shard| shard.certificate.clone()).collect();
@@ -193,18 +193,20 @@ fn warn_of_meanwhile(before: Option<u64>, built: &Manifest, control: JobControl<
     }
 }
 
-/// Questions may be unlike documents, by which recall was measured: more so for inner products, and where two towers embed them.
-fn tell_of_questions(config: &BuildConfig, metric: Metric, control: JobControl<'_>) {
-    let command = format!("`dyad-indexer calibrate --index {} --queries FILE|LOG`", config.index.display());
+/// Questions may be unlike documents, by which recall was measured: more so for inner products, and where the model has two towers.
+fn tell_of_questions(config: &BuildConfig, metric: Metric, two_towers: Option<bool>, control: JobControl<'_>) {
+    let progress = control.progress;
+    let remedy = format!(
+        "`dyad-indexer calibrate --index {} --queries FILE|LOG` measures with questions as they are asked, without a rebuild",
+        config.index.display()
+    );
+    let measured = "recall was measured with documents as questions";
     if metric == Metric::Dot {
-        control.progress.warn(&format!(
-            "recall was measured with documents as questions, and inner products of questions may be lower: {command} measures with questions as \
-             they are asked, without a rebuild"
-        ));
+        progress.warn(&format!("{measured}, and inner products of questions may be lower: {remedy}"));
+    } else if two_towers == Some(true) {
+        progress.warn(&format!("{measured}, and the model embeds questions otherwise: {remedy}"));
     } else {
-        control.progress.note(&format!(
-            "recall was measured with documents as questions. Where another tower embeds questions, {command} measures with those, without a rebuild"
-        ));
+        progress.note(&format!("{measured}: {remedy}"));
     }
 }
 

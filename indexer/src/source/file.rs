@@ -77,6 +77,10 @@ impl VectorSource for FileSource {
         self.reader.truncated()
     }
 
+    fn has_two_towers(&self) -> Option<bool> {
+        self.reader.two_towers()
+    }
+
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);

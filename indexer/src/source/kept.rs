@@ -225,6 +225,10 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
         Some(self.inner.truncated()? + self.truncated?)
     }
 
+    fn has_two_towers(&self) -> Option<bool> {
+        self.inner.has_two_towers()
+    }
+
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         if matches!(self.state, State::Closed) {
             self.open()?;
@@ -264,7 +268,14 @@ pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> Header {
         metric: model.metric.to_string(),
         max_tokens: model.max_tokens,
     };
-    Header { model: record, tower: TOWER.to_owned(), vectors: VectorType::F32, part_rows, dtype: None }
+    Header {
+        model: record,
+        tower: TOWER.to_owned(),
+        vectors: VectorType::F32,
+        part_rows,
+        dtype: None,
+        two_towers: None,
+    }
 }
 
 /// Directories with vectors that ended jobs have kept in an index, and that none uses now, with the locks that keep it so.

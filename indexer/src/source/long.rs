@@ -106,6 +106,10 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
         Some(self.inner.truncated()?.saturating_sub(self.split) + self.truncated)
     }
 
+    fn has_two_towers(&self) -> Option<bool> {
+        self.inner.has_two_towers()
+    }
+
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         loop {
             if let Some(ready) = self.ready.pop_front() {

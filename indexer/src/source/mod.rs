@@ -72,6 +72,11 @@ pub trait VectorSource {
         None
     }
 
+    /// Whether its model embeds questions otherwise than documents, where the source knows.
+    fn has_two_towers(&self) -> Option<bool> {
+        None
+    }
+
     /// The next document with its vector, in the corpus's order; reads ahead in `corpus` as it needs. Nothing at the
     /// end of both. Returns [`Error::Cancelled`] soon after it is cancelled.
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error>;
@@ -99,6 +104,10 @@ impl VectorSource for Box<dyn VectorSource> {
 
     fn tokens(&self) -> Option<u64> {
         (**self).tokens()
+    }
+
+    fn has_two_towers(&self) -> Option<bool> {
+        (**self).has_two_towers()
     }
 
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {

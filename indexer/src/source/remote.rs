@@ -62,6 +62,8 @@ pub struct RemoteSource {
     services: Vec<Service>,
     config: RemoteConfig,
     model: ModelRecord,
+    /// Whether that embeds questions otherwise than documents, where its service says so.
+    two_towers: Option<bool>,
     next_id: u64,
     truncated: u64,
     tokens: u64,
@@ -107,6 +109,7 @@ impl RemoteSource {
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (mut services, mut model, mut failure) = (Vec::with_capacity(urls.len()), None, None);
+        let mut two_towers = None;
         for url in urls {
             let answer = wait(&runtime, cancel, async {
                 let client = EncoderClient::connect(url, config.client.clone()).await?;
@@ -115,6 +118,7 @@ impl RemoteSource {
             });
             match answer? {
                 Ok((client, info)) => {
+                    two_towers = two_towers.or(info.two_towers);
                     let of = model_of(info)?;
                     let first: &ModelRecord = model.get_or_insert_with(|| of.clone());
                     if !first.same_space(&of) {
@@ -140,6 +144,7 @@ impl RemoteSource {
             services,
             config,
             model,
+            two_towers,
             next_id: 0,
             truncated: 0,
             tokens: 0,
@@ -347,6 +352,10 @@ impl VectorSource for RemoteSource {
 
     fn documents(&self) -> Option<u64> {
         None
+    }
+
+    fn has_two_towers(&self) -> Option<bool> {
+        self.two_towers
     }
 
     fn truncated(&self) -> Option<u64> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dyad_corpus::embeddings::Header;
 use dyad_index::manifest::CALIBRATIONS_DIR;
 use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
 use dyad_index::verify::verify_current as verify;
@@ -11,7 +12,7 @@ use dyad_indexer::gc::gc;
 use crate::certificate::write_npy;
 use crate::command_line::{build, dyad_indexer, text};
 use crate::encoder::{encoder_service, own_encoder};
-use crate::fixture::{DIM, Fixture, row_of};
+use crate::fixture::{DIM, Fixture, documents, header, row_of};
 
 fn certificates(fixture: &Fixture) -> Vec<Certificate> {
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
@@ -134,6 +135,30 @@ fn texts_are_embedded_by_the_question_tower() {
     let none = fixture.path("none.log");
     let (code, said) = run(&fixture, "calibrate", &["--queries", none.to_str().unwrap(), "--encoder", &service.url]);
     assert!(code == Some(1) && said.contains("none.log`, rows: expected at least 1, got 0"), "{said}");
+}
+
+/// What is said of questions, where the index was built without: nothing, a note, or a warning.
+#[test]
+fn a_model_of_two_towers_is_warned_of_where_documents_are_the_questions() {
+    let fixture = Fixture::new(60);
+    let said = |more: &[&str]| text(&build(&fixture, &[&["--threads", "1"], more].concat()).stderr);
+    let warning = "and the model embeds questions otherwise: `dyad-indexer calibrate --index";
+    for (two_towers, expected) in [(None, false), (Some(false), false), (Some(true), true)] {
+        fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
+        fixture.write_embeddings("embeddings", Header { two_towers, ..header() }, &documents(60));
+        let said = said(&[]);
+        assert!(said.contains("recall was measured with documents as questions"), "{said}");
+        assert_eq!(said.contains(warning), expected, "{said}");
+    }
+    let questions = write_npy(&fixture, "q.npy", 70, DIM);
+    let said = said(&["--queries", &questions]);
+    assert!(!said.contains("documents as questions"), "{said}");
+
+    let service = encoder_service();
+    let corpus = fixture.path("corpus.jsonl");
+    let arguments = ["build", "--corpus", corpus.to_str().unwrap(), "--encoder", &service.url, "--threads", "1"];
+    let output = dyad_indexer().args(arguments).arg("--index").arg(fixture.path("other")).output().unwrap();
+    assert!(text(&output.stderr).contains(warning), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -60,6 +60,7 @@ impl Encoder for Fake {
             dim: DIM as u32,
             metric: v1::Metric::Cosine.into(),
             max_tokens: 64,
+            two_towers: Some(true),
             ..Default::default()
         };
         Ok(Response::new(v1::InfoResponse { model: Some(model) }))

@@ -79,6 +79,7 @@ pub(crate) fn header() -> Header {
         vectors: VectorType::F32,
         part_rows: 64,
         dtype: Some("f32".into()),
+        two_towers: None,
     }
 }
 

@@ -74,6 +74,11 @@ impl EmbeddingsReader {
         self.record.header.dtype.as_deref()
     }
 
+    /// Whether the model embeds questions otherwise than answers; `None` where an earlier release made the vectors.
+    pub fn two_towers(&self) -> Option<bool> {
+        self.record.header.two_towers
+    }
+
     /// The part whose last row was just given, so that its [`SourceDigest`](super::SourceDigest) can be compared.
     pub fn ended_part(&mut self) -> Option<Part> {
         self.ended.take()

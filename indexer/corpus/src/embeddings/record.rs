@@ -99,6 +99,10 @@ pub struct Header {
     /// earlier release did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
+    /// Whether the model embeds questions otherwise than answers: by modules of their own, or with another prompt. `None` where an earlier release
+    /// did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub two_towers: Option<bool>,
 }
 
 /// One file of a part.

@@ -10,7 +10,7 @@ fn header() -> Header {
     let model =
         ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 3, metric: "cosine".into(), max_tokens: 8 };
     let dtype = Some("f32".into());
-    Header { model, tower: "answer".into(), vectors: VectorType::F16, part_rows: 4, dtype }
+    Header { model, tower: "answer".into(), vectors: VectorType::F16, part_rows: 4, dtype, two_towers: None }
 }
 
 fn document(number: usize) -> Document {

@@ -11,7 +11,7 @@ use crate::error::Error;
 fn header(vectors: VectorType) -> Header {
     let model =
         ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 3, metric: "cosine".into(), max_tokens: 8 };
-    Header { model, tower: "answer".into(), vectors, part_rows: 4, dtype: Some("f32".into()) }
+    Header { model, tower: "answer".into(), vectors, part_rows: 4, dtype: Some("f32".into()), two_towers: None }
 }
 
 fn document(i: usize) -> Document {
