@@ -26,12 +26,12 @@ impl fmt::Display for CertificateTables<'_> {
         if !certificate.expansions.is_empty() {
             writeln!(
                 f,
-                "  expansions  of half of the searches, of 95 % (others end there), and of 99 % if they did not"
+                "  expansions  of half of the searches, of 90 % (others end there), and of 95 and 99 % if they did not"
             )?;
-            writeln!(f, "       ef        50 %        95 %        99 %")?;
+            writeln!(f, "       ef        50 %        90 %        95 %        99 %")?;
         }
-        for ExpansionPoint { ef, p50, p95, p99 } in &certificate.expansions {
-            writeln!(f, "    {ef:>5}   {p50:>9}   {p95:>9}   {p99:>9}")?;
+        for ExpansionPoint { ef, p50, p90, p95, p99 } in &certificate.expansions {
+            writeln!(f, "    {ef:>5}   {p50:>9}   {p90:>9}   {p95:>9}   {p99:>9}")?;
         }
         let Some(filtered) = &certificate.filtered else {
             return writeln!(

@@ -338,7 +338,7 @@ fn measure_adaptive(
     certificate: &Certificate,
 ) -> RecallPoint {
     let wide = is_wide(ef, lists);
-    let bound = certificate.expansion_bound(10, ef.max(10));
+    let bound = certificate.expansion_bound(ef.max(10));
     let one = |((asked, list), unbounded): ((&Query, &Vec<Scored>), &Hits<Scored>)| {
         let search = |k: usize| {
             searched.search(asked, certificate, &SearchParams { adaptive: true, ..SearchParams::new(k, ef) })

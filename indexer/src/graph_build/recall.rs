@@ -17,14 +17,14 @@ pub(super) fn mean(ef: usize, wide: bool, measured: &[(f64, f64, u64, u64)]) -> 
     }
 }
 
-/// What half, 95 and 99 % of the searches expand at most.
+/// What half, 90, 95 and 99 % of the searches expand at most.
 pub(super) fn expansions(ef: usize, mut expanded: Vec<u64>) -> ExpansionPoint {
     expanded.sort_unstable();
     let quantile = |percent: usize| {
         let rank = (expanded.len() * percent).div_ceil(100).max(1);
         expanded.get(rank - 1).copied().unwrap_or_default()
     };
-    ExpansionPoint { ef, p50: quantile(50), p95: quantile(95), p99: quantile(99) }
+    ExpansionPoint { ef, p50: quantile(50), p90: quantile(90), p95: quantile(95), p99: quantile(99) }
 }
 
 /// The first `depth` hits that are not `node`.
@@ -54,10 +54,10 @@ mod tests {
     fn expansions_are_told_by_the_nearest_rank() {
         let told = |expanded: std::ops::RangeInclusive<u64>| {
             let point = expansions(16, expanded.rev().collect());
-            (point.ef, point.p50, point.p95, point.p99)
+            (point.ef, point.p50, point.p90, point.p95, point.p99)
         };
-        assert_eq!((told(1..=200), told(1..=3)), ((16, 100, 190, 198), (16, 2, 3, 3)));
-        assert_eq!(expansions(16, Vec::new()), ExpansionPoint { ef: 16, p50: 0, p95: 0, p99: 0 });
+        assert_eq!((told(1..=200), told(1..=3)), ((16, 100, 180, 190, 198), (16, 2, 3, 3, 3)));
+        assert_eq!(expansions(16, Vec::new()), ExpansionPoint { ef: 16, p50: 0, p90: 0, p95: 0, p99: 0 });
     }
 
     #[test]

@@ -44,8 +44,8 @@ pub(super) fn certificate(certificate: &Certificate) -> v1::Certificate {
 }
 
 fn expansion_point(point: &ExpansionPoint) -> v1::ExpansionPoint {
-    let ExpansionPoint { ef, p50, p95, p99 } = *point;
-    v1::ExpansionPoint { ef: ef as u32, p50, p95, p99 }
+    let ExpansionPoint { ef, p50, p90, p95, p99 } = *point;
+    v1::ExpansionPoint { ef: ef as u32, p50, p95, p99, p90 }
 }
 
 fn recall_point(point: &RecallPoint) -> v1::RecallPoint {
@@ -67,6 +67,7 @@ pub(super) fn model(model: &ModelRecord) -> v1::ModelInfo {
         device: String::new(),
         dtype: String::new(),
         kind: v1::ModelKind::DualEncoder.into(),
+        two_towers: None,
     }
 }
 

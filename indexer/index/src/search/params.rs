@@ -75,6 +75,9 @@ pub struct MinCompetitive<'a> {
     pub scores: &'a [f32],
     /// Candidates that score less by more than this are taken to lead to no such hit.
     pub margin: f32,
+    /// The same of the shard that is searched, for its nearest document: those that score less than the nearest so far by more lead to none that is nearer.
+    /// Where absent it is the margin that ends the search, or what the certificate has in its place.
+    pub own_margin: Option<f32>,
 }
 
 impl SearchParams<'_> {
@@ -138,7 +141,7 @@ const OPTIMISM_OF_MARGIN: f32 = 0.2;
 ///
 /// The margin makes the beam as wide as the question needs ("distance adaptive beam search": Al-Jazzazi et al. 2025,
 /// arXiv:2505.15636), where a fixed width is too wide for easy questions and too narrow for hard ones.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StopRule {
     /// Hits wanted.
     pub(super) k: usize,

@@ -64,7 +64,7 @@ fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far)
         return SearchParams { out_of_distribution, ..*params };
     }
     let margin = params.margin.or_else(|| certificate.margin(near, far));
-    let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(near, far));
+    let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(far));
     SearchParams { margin, out_of_distribution, expansion_bound, ..*params }
 }
 
@@ -201,11 +201,13 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         let queries: Vec<&[f32]> = questions.iter().map(|question| question.query).collect();
         let score =
             |others: MinCompetitive<'_>, number| others.scores.get(number).copied().unwrap_or(f32::NEG_INFINITY);
+        let certificate = params.certificate.unwrap_or(self.certificate);
+        let own_margin = params.margin.or_else(|| certificate.margin(params.k, params.ef));
         // In a shard that is too small for a margin the beam is as wide as always.
-        let others = params.min_competitive.filter(|_| params.margin.is_some());
+        let others = params.min_competitive.filter(|_| own_margin.is_some());
         let scores = others
             .map_or_else(Vec::new, |others| questions.iter().map(|question| score(others, question.number)).collect());
-        let min_competitive = others.map(|others| MinCompetitive { scores: &scores, ..others });
+        let min_competitive = others.map(|others| MinCompetitive { scores: &scores, own_margin, ..others });
         let left_out = params.left_out.map(|slots| of_questions(slots, questions));
         let params = &SearchParams { min_competitive, left_out: left_out.as_deref(), ..*params };
         let mut missed = Vec::new();

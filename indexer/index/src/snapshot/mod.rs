@@ -207,7 +207,7 @@ impl Snapshot {
         let mut found: Vec<Vec<Hits<Scored>>> = large.collect();
         if let Some((_, margin)) = small {
             let scores: Vec<f32> = (0..queries.len()).map(|number| kth_score(&found, number, params.k)).collect();
-            let others = Some(MinCompetitive { scores: &scores, margin });
+            let others = Some(MinCompetitive { scores: &scores, margin, own_margin: None });
             let small: Vec<_> = shards().map(|shard| is_small(shard.1).then(|| one(shard, others))).collect();
             for (place, small) in found.iter_mut().zip(small) {
                 *place = small.unwrap_or_else(|| std::mem::take(place));

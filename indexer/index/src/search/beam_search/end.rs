@@ -13,9 +13,8 @@ impl SearchState {
             search.shard.links.prefetch(slot);
             return Fetch::Links;
         }
-        let (demanded, _) = self.min_competitive;
         // Where other shards have nearer documents, this one's tell nothing of the question.
-        let unknown = !self.is_far && !self.is_out_of_distribution && demanded == f32::NEG_INFINITY;
+        let unknown = !self.is_far && !self.is_out_of_distribution && self.competitive.is_none();
         let Some(questions) = search.out_of_distribution.filter(|_| unknown) else { return self.choose(search) };
         let kth = self.best.get(search.rule.k - 1);
         if kth.is_none_or(|kth| kth.score >= questions.below * self.prepared.length()) {

@@ -106,6 +106,15 @@ impl<L: SlotLinks + ?Sized, R: ?Sized> BeamSearch<'_, L, R> {
     }
 }
 
+/// What other shards have found for a question.
+#[derive(Debug, Clone, Copy)]
+struct Competitive {
+    /// Candidates below this lead to no hit.
+    least: f32,
+    /// Candidates that are farther below the nearest so far lead to none that is nearer.
+    own_margin: f32,
+}
+
 /// The memory that a search prefetched in its last step, and reads in its next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Fetch {
@@ -129,6 +138,8 @@ enum Fetch {
 pub(super) struct SearchState {
     /// Number of the question.
     pub(super) query: usize,
+    /// When the search ends; its margin is for the question's length.
+    rule: StopRule,
     pub(super) prepared: Prepared,
     pub(super) found: Hits<Scored>,
     fetch: Fetch,
@@ -154,8 +165,8 @@ pub(super) struct SearchState {
     estimates: Vec<f32>,
     /// The best refined candidates that are allowed, best first, by slot.
     best: Vec<Scored>,
-    /// Score and margin of [`MinCompetitive`] for this question; negative infinity where there is none.
-    min_competitive: (f32, f32),
+    /// Where other shards have hits.
+    competitive: Option<Competitive>,
 }
 
 impl SearchState {
@@ -171,9 +182,11 @@ impl SearchState {
         start: u32,
         estimated: u64,
     ) {
-        let length = self.prepared.length();
-        let score = |others: MinCompetitive<'_>| Some((*others.scores.get(self.query)?, others.margin * length));
-        self.min_competitive = search.min_competitive.and_then(score).unwrap_or((f32::NEG_INFINITY, 0.0));
+        self.competitive = search.min_competitive.and_then(|others| {
+            let score = others.scores.get(self.query).copied().filter(|score| score.is_finite())?;
+            let (length, own) = (self.prepared.length(), others.own_margin.unwrap_or(search.rule.margin));
+            Some(Competitive { least: score - others.margin * length, own_margin: own * length })
+        });
         self.expanded = 0;
         self.met_allowed = 0;
         self.found.hits.clear();
@@ -188,6 +201,7 @@ impl SearchState {
     /// Forgets what was visited, and starts at a slot, and at allowed ones where those alone are candidates.
     fn start_at<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32) {
         self.start = start;
+        self.rule = self.rule(search);
         self.is_walked = search.left_out(self.query) == Some(start);
         self.candidates.clear();
         self.visited.reset(search.shard.codes.len());
@@ -198,7 +212,7 @@ impl SearchState {
         self.fetch = Fetch::Links;
         if self.is_far {
             // Without a margin it means nothing.
-            self.min_competitive = (f32::NEG_INFINITY, 0.0);
+            self.competitive = None;
         }
         if self.is_given_up(search) {
             self.found.worsen(Completeness::Limited);
@@ -211,14 +225,15 @@ impl SearchState {
         }
     }
 
-    fn rule<'a, L: ?Sized, R: ?Sized>(&self, search: &'a BeamSearch<'_, L, R>) -> &'a StopRule {
-        if self.is_far {
-            &search.far_rule
+    fn rule<L: ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) -> StopRule {
+        let rule = if self.is_far {
+            search.far_rule
         } else if self.is_out_of_distribution {
-            &search.beam_rule
+            search.beam_rule
         } else {
-            &search.rule
-        }
+            search.rule
+        };
+        StopRule { margin: rule.margin * self.prepared.length(), ..rule }
     }
 
     /// One step; true when the search is over and `found` holds its hits.
@@ -241,9 +256,9 @@ impl SearchState {
                 return true;
             }
         }
-        let (shard, rule) = (search.shard, self.rule(search));
+        let (shard, rule) = (search.shard, self.rule);
         let links_are_here = self.fetch != Fetch::Sketches;
-        let threshold = self.threshold(rule);
+        let threshold = self.threshold();
         self.fetch = match self.candidates.peek().filter(|best| best.score >= threshold) {
             None => self.end(search),
             Some(_) if self.expanded >= rule.max_expansions => {
@@ -274,12 +289,13 @@ impl SearchState {
 
     /// The score below which a candidate is not expanded: that of the `rank`-th best so far, less the margin. Where other
     /// shards have better hits, what is not competitive with those is expanded only to find the nearest node of this shard.
-    fn threshold(&self, rule: &StopRule) -> f32 {
-        let rule_margin = rule.margin * self.prepared.length();
-        let own = self.best.get(rule.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - rule_margin);
-        let (demanded, margin) = self.min_competitive;
-        let competitive = |nearest: &Scored| (demanded - margin).min(nearest.score - rule_margin);
-        self.best.first().map_or(own, |nearest| own.max(competitive(nearest)))
+    fn threshold(&self) -> f32 {
+        let rule = &self.rule;
+        let own = self.best.get(rule.rank - 1).map_or(f32::NEG_INFINITY, |worst| worst.score - rule.margin);
+        match (self.competitive, self.best.first()) {
+            (Some(others), Some(nearest)) => own.max(others.least.min(nearest.score - others.own_margin)),
+            _ => own,
+        }
     }
 
     fn expand<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, slot: u32) -> Fetch {
@@ -305,11 +321,11 @@ impl SearchState {
     }
 
     fn estimate<L: ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) {
-        let optimism = self.rule(search).optimism;
+        let optimism = self.rule.optimism;
         let (products, estimates) = (&mut self.products, &mut self.estimates);
         search.shard.codes.estimate(&self.prepared, &self.unvisited, optimism, products, estimates);
         self.found.cost.estimated += self.unvisited.len() as u64;
-        let threshold = self.threshold(self.rule(search));
+        let threshold = self.threshold();
         if let Some(odd) = self.estimates.iter().position(|score| score.is_nan()) {
             self.check_codes(search, self.unvisited[odd]);
         }
@@ -367,7 +383,7 @@ impl SearchState {
             return;
         }
         self.candidates.refine_top(score);
-        let rule = self.rule(search);
+        let rule = self.rule;
         let kept = rule.rank.max(rule.k + SPARE).max(search.wanted);
         let is_good = self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score);
         let is_allowed = search.allowed.is_none_or(|allowed| allowed.bits.contains(candidate.slot as usize))

@@ -26,8 +26,8 @@ impl SearchState {
         if self.visited.has_invalid_link() {
             self.found.worsen(Completeness::Damaged);
         }
-        let (demanded, margin) = self.min_competitive;
-        let competitive = self.best.partition_point(|candidate| candidate.score >= demanded - margin);
+        let least = self.competitive.map_or(f32::NEG_INFINITY, |others| others.least);
+        let competitive = self.best.partition_point(|candidate| candidate.score >= least);
         let last = self.best.get(search.wanted.saturating_sub(1)).map_or(f32::NEG_INFINITY, |last| last.score);
         // Equal vectors may be two slots: ties with the last are kept, so that the caller can break them by key.
         let wanted = self.best.partition_point(|candidate| candidate.score >= last);

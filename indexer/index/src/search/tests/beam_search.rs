@@ -156,7 +156,7 @@ fn what_is_not_competitive_is_not_searched_for() {
     let cost = |result: &[Hits<Scored>]| result.iter().map(|result| result.cost.estimated).sum::<u64>();
     let all = world.search(&queries, &plain);
     let with = |scores: &[f32]| {
-        let min_competitive = Some(MinCompetitive { scores, margin: 0.3 });
+        let min_competitive = Some(MinCompetitive { scores, margin: 0.3, own_margin: None });
         world.search(&queries, &SearchParams { min_competitive, ..plain })
     };
     assert_eq!(with(&vec![f32::NEG_INFINITY; queries.len()]), all);
