@@ -4,10 +4,10 @@
 //! A sketch is a cache line, where a vector is a dozen: the scan takes a tenth of the time of [`exact_scan`](super::exact_scan), and loses
 //! almost nothing (see [`CONFIDENCE`]).
 
-use super::beam_search::rescored_filtered;
 use super::flat::Scan;
 use super::interleaved::{ScanMemory, SearchScratch};
 use super::params::SearchParams;
+use super::rescore::rescored_filtered;
 use super::slot_set::{FIRST, SlotBlocks};
 use super::view::ShardView;
 use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks};

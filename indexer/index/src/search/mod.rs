@@ -35,7 +35,6 @@ mod topk;
 mod view;
 mod visited;
 
-pub use beam_search::RESCORED;
 pub use candidates::MAX_SLOTS;
 pub(crate) use flat::ROWS_BETWEEN_CHECKS;
 pub use flat::{SCAN_BATCH, exact_scan, flat};
@@ -46,7 +45,7 @@ pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
 pub use params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
 pub use planned::{PlannedSearch, Question, filter_scans};
-pub use rescore::with_copies;
+pub use rescore::{RESCORED, with_copies};
 pub use topk::TopK;
 pub use view::ShardView;
 

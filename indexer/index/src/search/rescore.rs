@@ -1,9 +1,24 @@
 //! From the best slots to hits: their vectors are scored, and every allowed document of a vector is a hit.
 
-use super::beam_search::SPARE;
 use super::slot_set::SlotSet;
 use super::view::ShardView;
 use super::{ExactRows, Scored, SlotLinks};
+
+/// Fewest candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
+pub const RESCORED: usize = 4;
+/// Candidates rescored beyond `k`: among many hits more are as near as the last. Of 5,000 Gaussian vectors of 64 values recall@1000 at ef 1,000 was
+/// .992 with 4 (hnswlib .9997).
+pub(super) fn rescored(k: usize) -> usize {
+    RESCORED.max(k / 16)
+}
+
+/// The same for `k` hits through a filter: where those are far from the question, many score nearly the same.
+pub(super) fn rescored_filtered(k: usize) -> usize {
+    k.max(SPARE)
+}
+
+/// Candidates kept beyond `k`, for ties with the k-th: of more equal vectors than this, those found first are kept.
+pub(super) const SPARE: usize = 16;
 
 /// A slot and its copies, which follow it; none of those of another.
 pub fn with_copies<L: SlotLinks + ?Sized>(links: &L, slot: u32) -> impl Iterator<Item = u32> {

@@ -20,21 +20,13 @@ mod rescore;
 
 use super::candidates::CandidateQueue;
 use super::params::{Far, MinCompetitive, OutOfDistribution, SearchParams, StopRule};
+use super::rescore::{SPARE, rescored, rescored_filtered};
 use super::slot_set::SlotSet;
 use super::view::ShardView;
 use super::visited::VisitedSet;
 use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks};
 use crate::quant::Prepared;
 
-/// Candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
-pub const RESCORED: usize = 4;
-/// The same for `k` hits through a filter: where those are far from the question, many score nearly the same.
-pub(super) fn rescored_filtered(k: usize) -> usize {
-    k.max(SPARE)
-}
-
-/// Candidates kept beyond `k`, for ties with the k-th: of more equal vectors than this, those found first are kept.
-pub(super) const SPARE: usize = 16;
 /// Allowed slots that an expansion looks for before it follows no more links of others.
 const ENOUGH: usize = 32;
 /// Candidates whose rows and links a search that has its thread for itself prefetches: the best, and those that may come soon after it. One
@@ -79,7 +71,7 @@ impl<'a, L: SlotLinks + ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
         let allowed = params.allowed.map(|allowed| allowed.slots(shard.order, shard.links));
         let is_live = |allowed: &NodeSet| params.live.is_some_and(|live| std::ptr::eq(live, allowed));
         let is_filtered = params.allowed.is_some_and(|allowed| !is_live(allowed));
-        let beyond = if is_filtered { rescored_filtered(rule.k) } else { RESCORED };
+        let beyond = if is_filtered { rescored_filtered(rule.k) } else { rescored(rule.k) };
         let wanted = rule.k + if rescore { beyond } else { 0 };
         Self {
             shard,

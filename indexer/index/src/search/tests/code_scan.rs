@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::beam_search::rescored_filtered;
 use super::super::code_scan::CONFIDENCE;
+use super::super::rescore::rescored_filtered;
 use crate::model::Metric;
 use crate::quant::{Codec, Codes, Prepared};
 use crate::rows::DenseRows;
