@@ -6,8 +6,8 @@ use super::{ExactRows, Scored, SlotLinks};
 
 /// Fewest candidates rescored beyond `k`: int8 order and exact order differ by a place or two.
 pub const RESCORED: usize = 4;
-/// Candidates rescored beyond `k`: among many hits more are as near as the last. Of 5,000 Gaussian vectors of 64 values recall@1000 at ef 1,000 was
-/// .992 with 4 (hnswlib .9997).
+/// Candidates rescored beyond `k`: among many hits more are as near as the last. Of 5,000 Gaussian vectors of 64 values recall@1000 at ef 1,000 is
+/// .9934 with 62 and .9920 with 4.
 pub(super) fn rescored(k: usize) -> usize {
     RESCORED.max(k / 16)
 }
