@@ -4,9 +4,10 @@
     benches/peers/ann-venv.sh
     DYAD_DATA=DIR .venv-ann/bin/python benches/workloads/any-question.py OUT.csv [CASE ...]
 
-For each case: documents are indexed, once as they are and once with `--queries` of 1,000 questions of the case; 300 others are searched through
-`dyad-searcher`, and in hnswlib (M 16, efConstruction 200). Recall counts ties with the last of the nearest, and is a mean over four graphs where questions lie behind a gap, since one graph differs from another by up to .02 there. CASE: parts of names, of which one must
-be in a case's. DYAD_PROGRAMS: folder of the programs, by default target/release. A row has
+For each case documents are indexed twice, as they are and with `--queries` of 1,000 questions of the case; 300 others are searched through
+`dyad-searcher`, and in hnswlib (M 16, efConstruction 200). Recall counts ties with the last of the nearest. Where questions lie across a gap it is a
+mean over four graphs, because two of them differ by up to .02 there. CASE: parts of names, of which one must be in a case's. DYAD_PROGRAMS: folder
+of the programs, by default target/release. A row has
 
 * `ef` and `k`; where `ef` is `default`, requests name none, and hnswlib has 128;
 * `dyad`, `hnswlib`: recall@k; `dyad_calibrated`: of the index that was built with `--queries`;

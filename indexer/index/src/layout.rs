@@ -108,20 +108,26 @@ impl Layout {
         }
         let place = |slot: &u32| places.get(*slot as usize).copied().unwrap_or(0);
         let mut links = Vec::with_capacity(order.len() * self.degree);
-        for (slot, row) in self.links.chunks_exact(self.degree.max(1)).enumerate() {
+        for (slot, row) in (0u32..).zip(self.links.chunks_exact(self.degree.max(1))) {
             links.extend(row.iter().map(place));
-            let (own, next) = (place(&(slot as u32)), places.get(slot + 1).copied().unwrap_or(order.len() as u32));
-            // The copies up to the next distinct vector.
-            links.resize(next as usize * self.degree, own);
+            // The copies are all slots before the next distinct vector.
+            let next = places.get(slot as usize + 1).copied().unwrap_or(order.len() as u32);
+            links.resize(next as usize * self.degree, place(&slot));
         }
         let upper = self.upper.iter().map(|layer| Layer {
             nodes: layer.nodes.iter().map(place).collect(),
             offsets: layer.offsets.clone(),
             links: layer.links.iter().map(place).collect(),
         });
-        let copies = (order.len() - self.order.len()) as u32;
-        let upper = upper.collect();
-        (Self { entry: place(&self.entry), copies, degree: self.degree, order, links, upper }, slots)
+        let layout = Self {
+            entry: place(&self.entry),
+            copies: (order.len() - self.order.len()) as u32,
+            degree: self.degree,
+            links,
+            upper: upper.collect(),
+            order,
+        };
+        (layout, slots)
     }
 
     /// Sorts the nodes of each vector by their keys: of hits with one score those with the smallest come first.

@@ -15,34 +15,25 @@ impl VectorGroups {
     pub fn new(first_with: &[u32]) -> Result<Self> {
         // For each node the number of its vector.
         let mut numbers: Vec<u32> = Vec::with_capacity(first_with.len());
-        let mut counts: Vec<u32> = Vec::new();
+        let mut distinct = 0;
         for (node, first) in (0u32..).zip(first_with) {
             if *first == node {
-                numbers.push(counts.len() as u32);
-                counts.push(1);
+                numbers.push(distinct);
+                distinct += 1;
                 continue;
             }
-            let is_first = *first < node && first_with.get(*first as usize) == Some(first);
-            let number = numbers.get(*first as usize).copied().filter(|_| is_first);
-            let Some((number, count)) = number.and_then(|number| Some((number, counts.get_mut(number as usize)?)))
-            else {
-                let expected = format!("a node up to {node} that is the first with its vector");
+            let is_first = first_with.get(*first as usize) == Some(first);
+            let Some(number) = numbers.get(*first as usize).copied().filter(|_| is_first) else {
+                let expected = format!("a node before {node} that is the first with its vector");
                 return Err(Error::Mismatch { what: "the first node with a vector", expected, got: first.to_string() });
             };
             numbers.push(number);
-            *count += 1;
         }
-        let mut starts = vec![0u32];
-        starts.extend(counts.iter().scan(0, |end, count| {
-            *end += count;
-            Some(*end)
-        }));
-        let (mut places, mut nodes) = (starts.clone(), vec![0u32; numbers.len()]);
-        for (node, number) in (0u32..).zip(numbers) {
-            let place = &mut places[number as usize];
-            nodes[*place as usize] = node;
-            *place += 1;
-        }
+        let mut nodes: Vec<u32> = (0..first_with.len() as u32).collect();
+        // Stable: the nodes of a vector stay ascending.
+        nodes.sort_by_key(|node| numbers.get(*node as usize));
+        numbers.sort_unstable();
+        let starts = (0..=distinct).map(|number| numbers.partition_point(|other| *other < number) as u32).collect();
         Ok(Self { starts, nodes })
     }
 

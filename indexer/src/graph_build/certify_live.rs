@@ -8,9 +8,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use dyad_index::ground_truth::Questions;
-use dyad_index::search::{
-    ExactRows as _, Hits, NodeSet, SCAN_BATCH, SearchParams, SearchScratch, SlotLinks as _, with_copies,
-};
+use dyad_index::search::{ExactRows as _, Hits, NodeSet, SCAN_BATCH, SearchParams, SearchScratch, SlotLinks as _};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
@@ -41,19 +39,19 @@ pub fn certify_live(
     live: &NodeSet,
     control: JobControl<'_>,
 ) -> Result<Certificate, Error> {
+    let slots = slots(shard.graph().order());
+    let searched = LiveSearch { shard, live, slots: &slots };
     let asked = queries(shard, &truth.questions);
-    let lists = lists(shard, truth, &asked, live, control)?;
+    let lists = lists(&searched, truth, &asked, control)?;
     let source = match truth.questions {
         Questions::Nodes(_) => QuerySource::Documents,
         Questions::Vectors { .. } => QuerySource::HeldOut,
     };
-    let slots = slots(shard.graph().order());
     // A beam is as wide as there are vectors in it, and not documents.
-    let distinct: Vec<Vec<Scored>> = lists.par_iter().map(|list| distinct(shard, &slots, list)).collect();
+    let distinct: Vec<Vec<Scored>> = lists.par_iter().map(|list| searched.distinct(list)).collect();
     let depth = distinct.iter().map(Vec::len).min().unwrap_or(0);
     let before = shard.certificate();
     let lengths: Vec<f32> = asked.iter().map(|asked| length(&asked.row, shard.meta().model.metric)).collect();
-    let searched = LiveSearch { shard, live, slots: &slots };
     let mut certificate = Certificate {
         vectors: live.len() as u64,
         unreachable_before_repair: before.unreachable_before_repair,
@@ -125,7 +123,9 @@ pub fn nearest_of(shard: &DenseShard, questions: Questions, control: JobControl<
     let nodes = shard.len();
     let asked = queries(shard, &questions);
     let unknown = GroundTruth { questions, neighbours: Vec::new(), nodes };
-    let lists = lists(shard, &unknown, &asked, &NodeSet::all(nodes), control)?;
+    let (live, slots) = (NodeSet::all(nodes), slots(shard.graph().order()));
+    let searched = LiveSearch { shard, live: &live, slots: &slots };
+    let lists = lists(&searched, &unknown, &asked, control)?;
     let depth = lists.iter().map(Vec::len).min().unwrap_or(0);
     let neighbours = lists.iter().flat_map(|list| list.iter().take(depth).map(|hit| hit.node)).collect();
     Ok(GroundTruth { neighbours, ..unknown })
@@ -177,36 +177,14 @@ fn queries(shard: &DenseShard, questions: &Questions) -> Vec<Query> {
     }
 }
 
-/// The first of the documents of each vector.
-fn distinct(shard: &DenseShard, slots: &[u32], list: &[Scored]) -> Vec<Scored> {
-    let links = shard.graph();
-    let mut seen = HashSet::new();
-    let is_first = |hit: &&Scored| {
-        let slot = slots.get(hit.node as usize).copied().unwrap_or(u32::MAX);
-        !links.has_copies() || seen.insert(links.representative(slot))
-    };
-    list.iter().filter(is_first).copied().collect()
-}
-
-/// The nodes that have the vector of a node, itself among them, ascending.
-fn same_vector(shard: &DenseShard, node: Option<u32>) -> Vec<u32> {
-    let (Some(node), links) = (node, shard.graph()) else { return Vec::new() };
-    let slot = if links.has_copies() { links.order().iter().position(|other| *other == node) } else { None };
-    let Some(slot) = slot else { return vec![node] };
-    let group = with_copies(&links, links.representative(slot as u32));
-    let mut nodes: Vec<u32> = group.filter_map(|slot| links.order().get(slot as usize)).copied().collect();
-    nodes.sort_unstable();
-    nodes
-}
-
 /// The nearest live nodes of each question, itself left out, with their exact scores.
 fn lists(
-    shard: &DenseShard,
+    searched: &LiveSearch<'_>,
     truth: &GroundTruth,
     asked: &[Query],
-    live: &NodeSet,
     control: JobControl<'_>,
 ) -> Result<Vec<Vec<Scored>>, Error> {
+    let LiveSearch { shard, live, .. } = *searched;
     let (rows, metric, depth) = (shard.rows(), shard.meta().model.metric, truth.depth());
     let own = usize::from(matches!(truth.questions, Questions::Nodes(_)));
     // The lists of a small shard hold all of its nodes.
@@ -240,12 +218,12 @@ fn lists(
         let rows: Vec<&[f32]> = chosen.iter().map(|asked| asked.row.as_slice()).collect();
         let mut found = vec![Vec::new(); chosen.len()];
         let (mut cancelled, cancel) = (false, || control.cancel.is_cancelled());
-        let own: Vec<Vec<u32>> = chosen.iter().map(|asked| same_vector(shard, asked.node)).collect();
+        let own: Vec<Vec<u32>> = chosen.iter().map(|asked| searched.same_vector(asked)).collect();
         let most = own.iter().map(Vec::len).max().unwrap_or(0);
         shard.search_exact_batch(&rows, depth + most, Some(live), &cancel, |number, mut hits| {
             cancelled |= hits.is_cancelled();
             if let (Some(place), Some(own)) = (found.get_mut(number), own.get(number)) {
-                hits.hits.retain(|hit| own.binary_search(&hit.node).is_err());
+                hits.hits.retain(|hit| !own.contains(&hit.node));
                 hits.hits.truncate(depth);
                 *place = hits.hits;
             }
@@ -290,6 +268,26 @@ struct LiveSearch<'a> {
 }
 
 impl LiveSearch<'_> {
+    /// The documents that have the vector of a question: itself, where it is one, and its copies.
+    fn same_vector(&self, asked: &Query) -> Vec<u32> {
+        let slot = asked.node.and_then(|node| self.slots.get(node as usize));
+        slot.map_or_else(Vec::new, |slot| self.shard.same_vector(*slot))
+    }
+
+    /// The first document of each vector.
+    fn distinct(&self, list: &[Scored]) -> Vec<Scored> {
+        let links = self.shard.graph();
+        if !links.has_copies() {
+            return list.to_vec();
+        }
+        let mut seen = HashSet::new();
+        let mut is_first = |hit: &Scored| {
+            let slot = self.slots.get(hit.node as usize).copied().unwrap_or(u32::MAX);
+            seen.insert(links.representative(slot))
+        };
+        list.iter().copied().filter(|hit| is_first(hit)).collect()
+    }
+
     /// The hits of a question, itself left out where it is a document, deleted or not.
     fn search(&self, asked: &Query, certificate: &Certificate, params: &SearchParams<'_>) -> Hits<Scored> {
         let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
@@ -338,7 +336,7 @@ fn measure_adaptive(
     certificate: &Certificate,
 ) -> RecallPoint {
     let wide = is_wide(ef, lists);
-    let bound = certificate.expansion_bound(ef.max(10));
+    let bound = certificate.expansion_bound(10, ef.max(10));
     let one = |((asked, list), unbounded): ((&Query, &Vec<Scored>), &Hits<Scored>)| {
         let search = |k: usize| {
             searched.search(asked, certificate, &SearchParams { adaptive: true, ..SearchParams::new(k, ef) })

@@ -11,11 +11,11 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::error::Error;
 
 /// Which vectors of a shard are the same.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Copies {
     vectors: usize,
-    /// Where there are copies: for each node the first one that has its vector.
-    first_with: Option<Vec<u32>>,
+    /// The nodes of each distinct vector; none where all vectors differ.
+    groups: Option<VectorGroups>,
     /// Vectors of zeros alone.
     zeros: usize,
 }
@@ -30,59 +30,57 @@ fn digest(values: &[f32]) -> u64 {
 }
 
 impl Copies {
-    /// Of all rows.
-    pub(crate) fn find(rows: &dyn VectorRows) -> Self {
+    /// Compares all rows.
+    pub(crate) fn find(rows: &dyn VectorRows) -> Result<Self, Error> {
         let vectors = rows.len();
-        let read = |node: u32| {
-            let values = rows.row(node);
-            ((digest(values), node), usize::from(values.iter().all(|value| *value == 0.0)))
-        };
-        let (mut digests, zeros): (Vec<(u64, u32)>, Vec<usize>) = (0..vectors as u32).into_par_iter().map(read).unzip();
-        let zeros = zeros.into_iter().sum();
+        let mut digests: Vec<(u64, u32)> =
+            (0..vectors as u32).into_par_iter().map(|node| (digest(rows.row(node)), node)).collect();
         digests.par_sort_unstable();
-        let same_digest = || digests.chunk_by(|one, other| one.0 == other.0).filter(|nodes| nodes.len() > 1);
-        let copies = same_digest().flat_map(|nodes| copies_of_first(rows, nodes));
-        let mut first_with: Option<Vec<u32>> = None;
+        let zero = digest(&vec![0.0; rows.dim()]);
+        let zeros = digests.partition_point(|one| one.0 <= zero) - digests.partition_point(|one| one.0 < zero);
+        let same_digest = digests.chunk_by(|one, other| one.0 == other.0).filter(|nodes| nodes.len() > 1);
+        let copies: Vec<(u32, u32)> = same_digest.flat_map(|nodes| copies_of_first(rows, nodes)).collect();
+        if copies.is_empty() {
+            return Ok(Self { vectors, groups: None, zeros });
+        }
+        let mut first_with: Vec<u32> = (0..vectors as u32).collect();
         for (copy, first) in copies {
-            let all = first_with.get_or_insert_with(|| (0..vectors as u32).collect());
-            if let Some(place) = all.get_mut(copy as usize) {
+            if let Some(place) = first_with.get_mut(copy as usize) {
                 *place = first;
             }
         }
-        Self { vectors, first_with, zeros }
+        Ok(Self { vectors, groups: Some(VectorGroups::new(&first_with)?), zeros })
     }
 
     /// The nodes of each distinct vector; none where all vectors differ.
-    pub(crate) fn groups(&self) -> Result<Option<VectorGroups>, Error> {
-        Ok(self.first_with.as_deref().map(VectorGroups::new).transpose()?)
+    pub(crate) fn groups(&self) -> Option<&VectorGroups> {
+        self.groups.as_ref()
+    }
+
+    /// What a user should know; nothing where all vectors differ and none is zero.
+    pub(crate) fn told(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        if let Some(groups) = &self.groups {
+            let most = (0..groups.len() as u32).map(|number| groups.nodes(number).len()).max().unwrap_or(0);
+            parts.push(format!(
+                "{} are copies of another document's ({most} documents have the most common one), and are found with it",
+                self.vectors - groups.len()
+            ));
+        }
+        if self.zeros > 0 {
+            parts.push(format!("{} are zero", self.zeros));
+        }
+        let listed = (!parts.is_empty()).then(|| parts.join(", and "))?;
+        Some(format!("of {} vectors {listed}; all are indexed and can be found", self.vectors))
     }
 }
 
-/// The nodes with the vector of the first, and that one; `nodes` are those with its digest, ascending. Vectors that differ and have one digest
-/// are nodes of their own.
-fn copies_of_first(rows: &dyn VectorRows, nodes: &[(u64, u32)]) -> impl Iterator<Item = (u32, u32)> {
-    let (first, others) = nodes.split_first().map_or((0, nodes), |((_, first), others)| (*first, others));
-    let are_same = move |node: &u32| rows.row(*node) == rows.row(first);
-    others.iter().map(|(_, node)| *node).filter(are_same).map(move |node| (node, first))
-}
-
-/// What a user should know of the vectors of a shard; nothing where all differ and none is zero.
-pub(crate) fn told(copies: &Copies, groups: Option<&VectorGroups>) -> Option<String> {
-    if groups.is_none() && copies.zeros == 0 {
-        return None;
-    }
-    let mut parts = Vec::new();
-    if let Some(groups) = groups {
-        let most = (0..groups.len() as u32).map(|number| groups.nodes(number).len()).max().unwrap_or(0);
-        parts.push(format!(
-            "{} are copies of another document's ({most} documents have the most common one), and are found with it",
-            copies.vectors - groups.len()
-        ));
-    }
-    if copies.zeros > 0 {
-        parts.push(format!("{} are zero", copies.zeros));
-    }
-    Some(format!("of {} vectors {}; all are indexed and can be found", copies.vectors, parts.join(", and ")))
+/// Nodes with the vector of the first, each with that one; `nodes` are those of one digest, ascending. Vectors that differ and have one digest are
+/// nodes of their own.
+fn copies_of_first(rows: &dyn VectorRows, nodes: &[(u64, u32)]) -> Vec<(u32, u32)> {
+    let Some(((_, first), others)) = nodes.split_first() else { return Vec::new() };
+    let others = others.iter().map(|(_, node)| *node);
+    others.filter(|node| rows.row(*node) == rows.row(*first)).map(|node| (node, *first)).collect()
 }
 
 /// Some of the rows.
@@ -118,19 +116,20 @@ mod tests {
     use super::*;
 
     fn find(rows: &[[f32; 2]]) -> Copies {
-        Copies::find(&Questions::of(rows.concat(), 2))
+        Copies::find(&Questions::of(rows.concat(), 2)).unwrap()
     }
 
     #[test]
     fn copies_and_zeros_are_found_and_told() {
         let none = find(&[[1.0, 2.0], [2.0, 1.0]]);
-        assert_eq!((none.groups().unwrap(), told(&none, None)), (None, None));
+        assert_eq!((none.groups(), none.told()), (None, None));
         let [same, other, zero] = [[1.0, 2.0], [3.0, 4.0], [0.0, -0.0]];
         let copies = find(&[same, other, same, zero, same, other, [0.0, 0.0]]);
-        assert_eq!(copies.first_with.as_deref(), Some(&[0, 1, 0, 3, 0, 1, 3][..]));
+        assert_eq!(copies.groups(), Some(&VectorGroups::new(&[0, 1, 0, 3, 0, 1, 3]).unwrap()));
         assert_eq!(copies.zeros, 2);
-        let told = told(&copies, copies.groups().unwrap().as_ref()).unwrap();
+        let told = copies.told().unwrap();
         let parts = ["4 are copies", "3 documents have", "2 are zero"];
         assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        assert!(find(&[zero, same]).told().unwrap().starts_with("of 2 vectors 1 are zero"));
     }
 }

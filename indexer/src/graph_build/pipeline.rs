@@ -7,7 +7,7 @@ use dyad_index::search::VectorRows;
 use dyad_index::{Arranged, Certificate, GroundTruth, Metric, VectorGroups};
 
 use super::certify::{self, Certified, certify};
-use super::copies::{self, Copies, RowsOf};
+use super::copies::{Copies, RowsOf};
 use super::encode::encode;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
 use super::initial::InitialGraph;
@@ -80,17 +80,16 @@ impl GraphBuild<'_> {
     ///
     /// A graph that started from another and does not reach the gate's recall is built again from nothing.
     pub fn run(&self) -> Result<BuiltGraph, Error> {
-        let copies = Copies::find(self.rows);
-        let groups = copies.groups()?;
-        if let Some(told) = copies::told(&copies, groups.as_ref()) {
+        let copies = Copies::find(self.rows)?;
+        if let Some(told) = copies.told() {
             self.control.progress.note(&told);
         }
-        match self.run_from(self.initial, groups.as_ref()) {
+        match self.run_from(self.initial, copies.groups()) {
             Err(Error::BelowTarget { recall, target, ef, .. }) if self.initial.is_some() => {
                 self.control.progress.warn(&format!(
                     "recall@10 of {recall:.4} at ef {ef}, with {target} asked for: the graph is built again from nothing"
                 ));
-                self.run_from(None, groups.as_ref())
+                self.run_from(None, copies.groups())
             }
             done => done,
         }

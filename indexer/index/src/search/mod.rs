@@ -45,7 +45,7 @@ pub use neighbours::NeighbourSearch;
 pub use node_set::NodeSet;
 pub use params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
 pub use planned::{PlannedSearch, Question, filter_scans};
-pub use rescore::{RESCORED, with_copies};
+pub use rescore::{RESCORED, slots_of_vector};
 pub use topk::TopK;
 pub use view::ShardView;
 

@@ -64,7 +64,7 @@ fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far)
         return SearchParams { out_of_distribution, ..*params };
     }
     let margin = params.margin.or_else(|| certificate.margin(near, far));
-    let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(far));
+    let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(near, far));
     SearchParams { margin, out_of_distribution, expansion_bound, ..*params }
 }
 

@@ -20,8 +20,8 @@ pub(super) fn rescored_filtered(k: usize) -> usize {
 /// Candidates kept beyond `k`, for ties with the k-th: of more equal vectors than this, those found first are kept.
 pub(super) const SPARE: usize = 16;
 
-/// A slot and its copies, which follow it; none of those of another.
-pub fn with_copies<L: SlotLinks + ?Sized>(links: &L, slot: u32) -> impl Iterator<Item = u32> {
+/// A slot that is no copy, and its copies, which follow it.
+pub fn slots_of_vector<L: SlotLinks + ?Sized>(links: &L, slot: u32) -> impl Iterator<Item = u32> {
     let following = slot.saturating_add(1)..u32::MAX;
     let is_copy = move |next: &u32| links.has_copies() && links.representative(*next) == slot;
     std::iter::once(slot).chain(following.take_while(is_copy))
@@ -65,7 +65,8 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             if hits.len() >= wanted && hits.last().is_some_and(|last| last.score > best.score) {
                 break;
             }
-            for slot in with_copies(self.links, best.node).filter(is_allowed).take(wanted + SPARE) {
+            let documents = slots_of_vector(self.links, best.node).filter(is_allowed);
+            for slot in documents.take(wanted + SPARE) {
                 match self.node(slot) {
                     Some(node) => hits.push(Scored { node, score: best.score }),
                     None => is_intact = false,

@@ -8,7 +8,7 @@ use crate::cancel::{Cancel, Never};
 use crate::format::Fault;
 use crate::search::{
     Completeness, ExactRows as _, Hits, NodeSet, PlannedSearch, Question, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored,
-    SearchParams, SearchScratch, ShardView, SlotLinks as _, exact_scan, with_copies,
+    SearchParams, SearchScratch, ShardView, SlotLinks as _, exact_scan, slots_of_vector,
 };
 
 thread_local! {
@@ -36,8 +36,8 @@ impl DenseShard {
         if params.k == 0 {
             return (0..queries.len()).for_each(|number| found(number, Hits::default()));
         }
-        let slots = params.left_out.unwrap_or_default();
-        let left_out: Vec<Vec<u32>> = slots.iter().map(|slot| self.nodes_of(*slot)).collect();
+        let left_out_slots = params.left_out.unwrap_or_default();
+        let left_out: Vec<Vec<u32>> = left_out_slots.iter().map(|slot| self.same_vector(*slot)).collect();
         let mut found = |number: usize, mut hits: Hits<Scored>| {
             if let Some(nodes) = left_out.get(number) {
                 hits.hits.retain(|hit| !nodes.contains(&hit.node));
@@ -60,10 +60,10 @@ impl DenseShard {
         self.scan(&left, &SearchParams { k, allowed, ..*params }, &mut found);
     }
 
-    /// The nodes of a slot and of its copies.
-    fn nodes_of(&self, slot: u32) -> Vec<u32> {
+    /// The nodes that have the vector of a slot.
+    pub fn same_vector(&self, slot: u32) -> Vec<u32> {
         let links = self.graph();
-        let slots = with_copies(&links, links.representative(slot));
+        let slots = slots_of_vector(&links, links.representative(slot));
         slots.filter_map(|slot| links.order().get(slot as usize)).copied().collect()
     }
 

@@ -193,7 +193,7 @@ impl SearchState {
     /// Forgets what was visited, and starts at a slot, and at allowed ones where those alone are candidates.
     fn start_at<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, start: u32) {
         self.start = start;
-        self.rule = self.rule(search);
+        self.rule = self.chosen_rule(search);
         self.is_walked = search.left_out(self.query) == Some(start);
         self.candidates.clear();
         self.visited.reset(search.shard.codes.len());
@@ -217,7 +217,7 @@ impl SearchState {
         }
     }
 
-    fn rule<L: ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) -> StopRule {
+    fn chosen_rule<L: ?Sized, R: ?Sized>(&self, search: &BeamSearch<'_, L, R>) -> StopRule {
         let rule = if self.is_far {
             search.far_rule
         } else if self.is_out_of_distribution {
