@@ -7,7 +7,7 @@
 For each case documents are indexed twice, as they are and with `--queries` of 1,000 questions of the case; 300 others are searched through
 `dyad-searcher`, and in hnswlib (M 16, efConstruction 200). Recall counts ties with the last of the nearest. Where questions lie across a gap it is a
 mean over four graphs, because two of them differ by up to .02 there. CASE: parts of names, of which one must be in a case's. DYAD_PROGRAMS: folder
-of the programs, by default target/release. A row has
+of the programs, by default target/release. DYAD_TOWERS: folder of trained towers (`towers.sh`), which adds their cases. A row has
 
 * `ef` and `k`; where `ef` is `default`, requests name none, and hnswlib has 128;
 * `dyad`, `hnswlib`: recall@k; `dyad_calibrated`: of the index that was built with `--queries`;
@@ -197,6 +197,11 @@ def real():
     return base[:20_000], base[20_000:]
 
 
+def embedded(folder):
+    """The vectors of `dyad-encoder embed`, all parts."""
+    return np.concatenate([np.load(part).astype("f4") for part in sorted(folder.glob("*.npy"))])
+
+
 def repeated(documents, share, value=None):
     """A share of the documents has the vector of the first, or a value everywhere."""
     documents = documents.copy()
@@ -238,6 +243,12 @@ def cases():
         yield Case("MiniLM, 30% copies", "cosine", repeated(documents, 0.3), questions)
         for factor in (0.1, 10):
             yield Case(f"MiniLM, questions times {factor}", "dot", documents, factor * questions)
+    if "DYAD_TOWERS" in os.environ:
+        for sharing in ("ade", "ade-ste", "sde"):
+            towers = pathlib.Path(os.environ["DYAD_TOWERS"]) / sharing
+            documents, questions = embedded(towers / "base")[:20_000], embedded(towers / "queries")[:q]
+            for metric in ("cosine", "dot", "l2"):
+                yield Case(f"{sharing.upper()} towers", metric, documents, questions, ks=(10, 100))
 
 
 def main():

@@ -132,6 +132,10 @@ impl std::fmt::Debug for SearchParams<'_> {
 /// beam is hardly lost to the noise, so that recall is that of a beam over the vectors. Recall@10 of 5,000 Gaussian vectors of 32 values
 /// at ef 64, by inner product: at 0.2 standard deviations .956, at 1 .990, at 2 .9985, at 4 .999, and .9955 by hnswlib (M 16).
 const OPTIMISM_OF_BEAM: f32 = 2.0;
+/// The same where the beam is hardly wider than the hits wanted, so that all which it loses at its edge is a hit lost. Recall@1000 of 5,000 Gaussian
+/// vectors of 64 values at ef 1,000, cosine: at 2 standard deviations .993, at 3 .9996, and .9997 by hnswlib. It scores 50 % more rows, which
+/// wider beams need not pay.
+const OPTIMISM_OF_NARROW_BEAM: f32 = 3.0;
 /// The same with a margin, whose recall is measured as it is: below 0 good candidates are lost to the noise, far above it too many bad ones are
 /// refined. Measured on MiniLM sentences, flat between 0 and 0.4.
 const OPTIMISM_OF_MARGIN: f32 = 0.2;
@@ -174,7 +178,12 @@ impl StopRule {
         };
         // Searches without rescoring are those of builders, which lose little: links are found from both ends.
         let measures_itself = params.margin.is_some() || !params.rescore;
-        let optimism = if measures_itself { OPTIMISM_OF_MARGIN } else { OPTIMISM_OF_BEAM };
+        let is_narrow = ef < k + k / 4;
+        let optimism = match (measures_itself, is_narrow) {
+            (true, _) => OPTIMISM_OF_MARGIN,
+            (false, true) => OPTIMISM_OF_NARROW_BEAM,
+            (false, false) => OPTIMISM_OF_BEAM,
+        };
         Self { k, rank, margin, max_expansions, optimism, limited }
     }
 }

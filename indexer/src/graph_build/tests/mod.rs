@@ -9,6 +9,7 @@
 //! | `freeze.rs` | derived layers against their definition |
 //! | `repair.rs` | hard graphs: unreachable components, duplicates, full nodes |
 //! | `deleted.rs` | what is claimed of recall between a deletion and the next measurement |
+//! | `documents_as_questions.rs` | certificates by documents against questions that are none |
 //! | `filtered.rs` | recall through filters against the served shard |
 //! | `hnsw_rs.rs` | recall against the crate's own search, reachability, reproducibility |
 //! | `initial.rs` | builds that start from an existing graph |
@@ -20,6 +21,7 @@ use dyad_command::Cancellation;
 mod any_question;
 mod copies;
 mod deleted;
+mod documents_as_questions;
 mod dot;
 mod filtered;
 mod freeze;

@@ -12,10 +12,11 @@
 //! 5. **rescore** the best `k` and a few more from the vectors themselves.
 //!
 //! `filtered.rs` says what differs through a filter, `end.rs` what becomes of questions that the rule is not meant for, `rescore.rs` which
-//! candidates become hits.
+//! candidates become hits, `left_out.rs` how a search walks past a slot.
 
 mod end;
 mod filtered;
+mod left_out;
 mod rescore;
 
 use super::candidates::CandidateQueue;
@@ -87,14 +88,6 @@ impl<'a, L: SlotLinks + ?Sized, R: ?Sized> BeamSearch<'a, L, R> {
             rescore,
             wanted,
         }
-    }
-}
-
-impl<L: SlotLinks + ?Sized, R: ?Sized> BeamSearch<'_, L, R> {
-    /// The slot that a question's search walks past.
-    pub(super) fn left_out(&self, query: usize) -> Option<u32> {
-        let slot = self.left_out?.get(query).map(|slot| self.shard.links.representative(*slot));
-        slot.filter(|slot| (*slot as usize) < self.shard.codes.len())
     }
 }
 
@@ -297,6 +290,9 @@ impl SearchState {
         self.found.cost.expanded += 1;
         self.unvisited.clear();
         shard.links.append(slot, &mut self.unvisited);
+        if search.left_out.is_some() {
+            self.bridge(search, slot);
+        }
         let two_hop = self.two_hop(search);
         if let Some(allowed) = two_hop {
             allowed.partition(&mut self.unvisited, &mut self.passed);
