@@ -1,7 +1,7 @@
 //! Measures a finished graph: recall and cost for a sweep of beam widths, against the exact scan.
 //!
 //! The questions are those that the build was given, or else documents of the shard, sampled by seed. A document finds
-//! itself at once, so it is left out of both the search's hits and the exact ones: recall is over its *other* nearest
+//! itself at once, so it is left out of the graph that is searched, of the hits and of the exact ones: recall is over its *other* nearest
 //! documents. Documents have the distribution of the vectors, real questions often do not: a certificate by documents
 //! compares graphs and shows decay, one by questions says what recall will be served. Searches score vectors as the shard stores them; the
 //! exact hits are those of the vectors that were given, and so are the scores that hits are judged by. A hit as near as the last exact one counts, so
@@ -231,7 +231,7 @@ struct MeasuredQuestions<'a> {
 }
 
 impl MeasuredQuestions<'_> {
-    /// The hits of one of them, itself left out: as a new question finds them, without the links of the document that asks.
+    /// The hits of one of them, itself left out: as a new question finds them, in a graph without the document that asks.
     fn search(
         &self,
         planned: &Planned<'_>,

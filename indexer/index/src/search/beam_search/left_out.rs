@@ -26,13 +26,16 @@ impl SearchState {
         let (codes, links) = (&search.shard.codes, &mut self.unvisited);
         let mut beyond = Vec::new();
         search.shard.links.append(left_out, &mut beyond);
-        beyond.retain(|link| *link != slot && *link != left_out && !links.contains(link));
+        beyond.retain(|link| is_slot(codes, *link) && *link != slot && *link != left_out && !links.contains(link));
         let mut prepared = Prepared::default();
-        let mut nearest = scores(codes, slot, &beyond, &mut prepared);
+        codes.prepare_exact(slot, &mut prepared);
+        let score = |link: &u32| Scored { node: *link, score: codes.score(&prepared, *link) };
+        let mut nearest: Vec<Scored> = beyond.iter().map(score).collect();
         nearest.sort_unstable_by(|a, b| b.cmp(a));
         let is_diverse = |candidate: &Scored| {
-            let others = scores(codes, candidate.node, links, &mut prepared);
-            others.iter().all(|other| other.score < candidate.score || other.node == slot)
+            codes.prepare_exact(candidate.node, &mut prepared);
+            let mut others = links.iter().filter(|link| is_slot(codes, **link) && **link != slot);
+            others.all(|link| codes.score(&prepared, *link) < candidate.score)
         };
         if let Some(link) = nearest.into_iter().find(is_diverse) {
             links.push(link.node);
@@ -40,9 +43,6 @@ impl SearchState {
     }
 }
 
-/// Scores of slots for another one, from their int8 codes.
-fn scores(codes: &CodesView<'_>, slot: u32, others: &[u32], prepared: &mut Prepared) -> Vec<Scored> {
-    codes.prepare_exact(slot, prepared);
-    let others = others.iter().filter(|other| (**other as usize) < codes.len());
-    others.map(|other| Scored { node: *other, score: codes.score(prepared, *other) }).collect()
+fn is_slot(codes: &CodesView<'_>, link: u32) -> bool {
+    (link as usize) < codes.len()
 }
