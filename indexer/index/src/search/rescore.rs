@@ -28,9 +28,12 @@ pub fn slots_of_vector<L: SlotLinks + ?Sized>(links: &L, slot: u32) -> impl Iter
 }
 
 impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
-    /// Prefetches the vectors of slots.
+    /// Prefetches the vectors of slots, and what says whether copies follow.
     pub(super) fn prefetch_vectors(&self, slots: &[Scored]) {
         slots.iter().filter_map(|slot| self.node(slot.node)).for_each(|node| self.rows.prefetch(node));
+        if self.links.has_copies() {
+            slots.iter().for_each(|slot| self.links.prefetch(slot.node.saturating_add(1)));
+        }
     }
 
     /// Scores slots from their vectors, and sorts them, best first; those whose score is not a number are dropped. False where one of them has no
@@ -59,18 +62,22 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         wanted: usize,
         hits: &mut Vec<Scored>,
     ) -> bool {
-        let is_allowed = |slot: &u32| allowed.is_none_or(|allowed| allowed.contains(*slot));
+        let is_allowed = |slot: u32| allowed.is_none_or(|allowed| allowed.contains(slot));
+        let has_copies = self.links.has_copies();
         let mut is_intact = true;
+        let mut add = |slot: u32, score: f32, hits: &mut Vec<Scored>| match self.node(slot) {
+            Some(node) => hits.push(Scored { node, score }),
+            None => is_intact = false,
+        };
         for best in slots {
             if hits.len() >= wanted && hits.last().is_some_and(|last| last.score > best.score) {
                 break;
             }
-            let documents = slots_of_vector(self.links, best.node).filter(is_allowed);
-            for slot in documents.take(wanted + SPARE) {
-                match self.node(slot) {
-                    Some(node) => hits.push(Scored { node, score: best.score }),
-                    None => is_intact = false,
-                }
+            if has_copies {
+                let documents = slots_of_vector(self.links, best.node).filter(|slot| is_allowed(*slot));
+                documents.take(wanted + SPARE).for_each(|slot| add(slot, best.score, hits));
+            } else if is_allowed(best.node) {
+                add(best.node, best.score, hits);
             }
         }
         hits.sort_unstable_by(|a, b| b.cmp(a));

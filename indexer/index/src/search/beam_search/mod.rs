@@ -241,13 +241,13 @@ impl SearchState {
                 return true;
             }
         }
-        let (shard, rule) = (search.shard, self.rule);
+        let shard = search.shard;
         let links_are_here = self.fetch != Fetch::Sketches;
         let threshold = self.threshold();
         self.fetch = match self.candidates.peek().filter(|best| best.score >= threshold) {
             None => self.end(search),
-            Some(_) if self.expanded >= rule.max_expansions => {
-                if rule.limited {
+            Some(_) if self.expanded >= self.rule.max_expansions => {
+                if self.rule.limited {
                     self.found.worsen(Completeness::Limited);
                     self.choose(search)
                 } else {
@@ -371,7 +371,7 @@ impl SearchState {
             return;
         }
         self.candidates.refine_top(score);
-        let rule = self.rule;
+        let rule = &self.rule;
         let kept = rule.rank.max(rule.k + SPARE).max(search.wanted);
         let is_good = self.best.len() < kept || self.best.last().is_some_and(|last| score > last.score);
         let is_allowed = search.allowed.is_none_or(|allowed| allowed.bits.contains(candidate.slot as usize))
