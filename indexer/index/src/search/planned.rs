@@ -49,7 +49,8 @@ fn most_expansions(scanned: usize) -> usize {
 }
 
 /// An adaptive search takes what it lacks from a certificate: the margin between two ranks, the bound of its expansions, and what becomes of
-/// questions that are out of distribution. Where beams find more than margins do, it is a beam.
+/// questions that are out of distribution. Where margins find as much as beams of its width only at a greater one, that is the width of its margin;
+/// where that would cost more, or none does, it is a beam.
 fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far): (usize, usize)) -> SearchParams<'a> {
     if !params.adaptive {
         return *params;
@@ -60,9 +61,10 @@ fn adapted<'a>(params: &SearchParams<'a>, certificate: &Certificate, (near, far)
         Some(OutOfDistribution { below, ef })
     };
     let out_of_distribution = params.out_of_distribution.or_else(by_certificate);
-    if !certificate.is_as_good_as_a_beam(params.k, params.ef) {
+    let Some(width) = certificate.adaptive_width(params.k, params.ef) else {
         return SearchParams { out_of_distribution, ..*params };
-    }
+    };
+    let far = if width > params.ef { far.saturating_mul(width).div_ceil(params.ef.max(1)) } else { far };
     let margin = params.margin.or_else(|| certificate.margin(near, far));
     let expansion_bound = params.expansion_bound.or_else(|| certificate.expansion_bound(near, far));
     SearchParams { margin, out_of_distribution, expansion_bound, ..*params }

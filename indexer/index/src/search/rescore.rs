@@ -32,7 +32,9 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     pub(super) fn prefetch_vectors(&self, slots: &[Scored]) {
         slots.iter().filter_map(|slot| self.node(slot.node)).for_each(|node| self.rows.prefetch(node));
         if self.links.has_copies() {
-            slots.iter().for_each(|slot| self.links.prefetch(slot.node.saturating_add(1)));
+            for slot in slots {
+                self.links.prefetch(slot.node.saturating_add(1));
+            }
         }
     }
 
