@@ -5,6 +5,7 @@ use super::{BeamSearch, Fetch, SearchState};
 
 impl SearchState {
     /// Ends the search as its rule says; that of a question which the rule is not meant for begins again.
+    #[cold]
     pub(super) fn end<L: SlotLinks + ?Sized, R: ExactRows + ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
         if let Some(slot) = search.left_out(self.query).filter(|_| self.best.len() < search.rule.k && !self.is_walked) {
             // The only link between other slots may be through it.
@@ -30,6 +31,7 @@ impl SearchState {
     }
 
     /// Begins again, by another rule.
+    #[cold]
     pub(super) fn restart<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>) -> Fetch {
         // It may not be met again.
         if self.visited.has_invalid_link() {

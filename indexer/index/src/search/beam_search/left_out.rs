@@ -19,6 +19,7 @@ impl SearchState {
     ///
     /// With nothing in its place, recall@10 of 5,000 Gaussian vectors of 32 values is .957 at ef 64 and .626 at ef 16 by cosine, where questions
     /// that are no documents have .979 and .754. With it, .979 and .732.
+    #[cold]
     pub(super) fn bridge<L: SlotLinks + ?Sized, R: ?Sized>(&mut self, search: &BeamSearch<'_, L, R>, slot: u32) {
         let Some(left_out) = search.left_out(self.query).filter(|left_out| *left_out != slot) else { return };
         let Some(at) = self.unvisited.iter().position(|link| *link == left_out) else { return };
