@@ -253,7 +253,7 @@ def cases():
             yield Case(f"MiniLM, questions times {factor}", "dot", documents, factor * questions)
     if "DYAD_TOWERS" in os.environ:
         for sharing in ("ade", "ade-ste", "sde"):
-            towers = pathlib.Path(os.environ["DYAD_TOWERS"]) / sharing
+            towers = pathlib.Path(os.environ["DYAD_TOWERS"]) / sharing / "towers"
             documents, questions = embedded(towers / "base")[:20_000], embedded(towers / "queries")[:q]
             for metric in ("cosine", "dot", "l2"):
                 yield Case(f"{sharing.upper()} towers", metric, documents, questions, ks=(10, 100))

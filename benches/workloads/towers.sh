@@ -7,7 +7,7 @@
 #   DYAD_DATA=DIR DYAD_TOWERS=OUT .venv-ann/bin/python benches/workloads/any-question.py OUT.csv ADE
 #
 # DIR holds `squad-train`, `wikipedia-articles` and `nq-oracle`; MODEL is the model that all towers begin from, by default what `deploy/model.sh`
-# has fetched. OUT has a folder for each sharing, `sde`, `ade` and `ade-ste`. Once interrupted, it goes on where it was.
+# has fetched. OUT has a folder for each sharing, `sde`, `ade` and `ade-ste`: its run, and `towers` with `base` and `queries`. Once interrupted, it goes on where it was.
 set -euo pipefail
 
 data=$(realpath "${DYAD_DATA:?DYAD_DATA: expected the folder of squad-train, wikipedia-articles and nq-oracle}")
@@ -60,7 +60,7 @@ TOML
   "$programs/dyad-encoder" train --config "$towers/train.toml" --out "$towers/run"
   # Questions are records like documents, so the same command embeds them.
   "$programs/dyad-encoder" embed --model "$towers/run/final" --tower question \
-    --corpus "$data/nq-oracle/queries.jsonl.gz" --out "$towers/queries"
+    --corpus "$data/nq-oracle/queries.jsonl.gz" --out "$towers/towers/queries"
   "$programs/dyad-encoder" embed --model "$towers/run/final" --vector-type f16 \
-    --corpus "$out/sentences.jsonl" --out "$towers/base"
+    --corpus "$out/sentences.jsonl" --out "$towers/towers/base"
 done

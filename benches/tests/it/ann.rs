@@ -286,6 +286,7 @@ fn every_workload_of_the_repository_can_be_read() {
     for (folder, files) in [
         ("minilm-vectors", &["base.f16.npy", "queries.f32.npy", "neighbors.ibin"][..]),
         ("wikipedia-sentences", &["base", "queries"]),
+        ("towers", &["base", "queries"]),
     ] {
         fs_err::create_dir(data.path().join(folder)).unwrap();
         for file in files {
