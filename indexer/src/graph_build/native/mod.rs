@@ -15,9 +15,8 @@
 //! * Layers are built from the highest down, each complete before the next begins, so that every search of a layer starts
 //!   from a finished one above.
 //! * Layer 0 of 16,384 nodes or more is not built by insertion, unless it starts from a graph or has many equal rows. Its nodes are linked with their nearest ones in overlapping leaves of 512, where comparing all pairs
-//!   costs little (`PiPNN`: arXiv:2602.21247); then each searches that graph from its own place, with 3/8 of the beam of an insertion, and is linked
-//!   with what it finds. That takes under half of the time of insertions, and searches at recall 0.95 estimate a tenth fewer scores
-//!   (100,000 MiniLM sentences, `ef_construction` 200).
+//!   costs little (`PiPNN`: arXiv:2602.21247); then each searches that graph from its own place, with 5/8 of the beam of an insertion, and is linked
+//!   with what it finds (with 3/8 of it, of 100,000 MiniLM sentences, that took under half of the time of insertions).
 //! * Each thread inserts several nodes at once; their searches are interleaved, as those for a batch of questions are.
 //! * A build may start from the graph of an existing shard ([`super::initial`]): only what that does not hold is inserted.
 //! * Lists have capacity for half as many links again, and are pruned to their cap when they are full: pruning at every
