@@ -52,7 +52,7 @@ impl std::fmt::Debug for Rows<'_> {
 
 /// A question; where it is a document, its node.
 #[derive(Clone, Copy)]
-struct Query<'a> {
+struct GraphQuestion<'a> {
     row: &'a [f32],
     node: Option<u32>,
 }
@@ -87,7 +87,8 @@ pub fn certify(
     let sample: Vec<&[f32]> =
         order::sample(given.len(), QUERIES, seed ^ SAMPLE_SEED).into_iter().map(|node| given.row(node)).collect();
     let far = far_questions(asked.iter().map(|asked| asked.row), &sample, metric, seed);
-    let far: Vec<Query<'_>> = far.chunks_exact(given.dim().max(1)).map(|row| Query { row, node: None }).collect();
+    let far: Vec<GraphQuestion<'_>> =
+        far.chunks_exact(given.dim().max(1)).map(|row| GraphQuestion { row, node: None }).collect();
     let exact_far = self::exact(&far, given, SCANNED_ROWS, 10.min(given.len()), metric, control)?;
     let lengths: Vec<f32> = asked.iter().map(|asked| length(asked.row, metric)).collect();
     let mut certificate = Certificate {
@@ -158,15 +159,16 @@ pub fn searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     asked as u64 * (1 + 2 * gate.widths().len() as u64) + far as u64
 }
 
-fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<Query<'a>>, QuerySource) {
+fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<GraphQuestion<'a>>, QuerySource) {
     let sample = |n: usize, limit: usize| order::sample(n, limit, seed ^ SAMPLE_SEED).into_iter();
     match gate.questions {
         Some(questions) if !questions.is_empty() => {
-            let asked = sample(questions.len(), HELD_OUT).map(|at| Query { row: questions.row(at), node: None });
+            let asked =
+                sample(questions.len(), HELD_OUT).map(|at| GraphQuestion { row: questions.row(at), node: None });
             (asked.collect(), QuerySource::HeldOut)
         }
         _ => {
-            let asked = sample(rows.len(), QUERIES).map(|node| Query { row: rows.row(node), node: Some(node) });
+            let asked = sample(rows.len(), QUERIES).map(|node| GraphQuestion { row: rows.row(node), node: Some(node) });
             (asked.collect(), QuerySource::Documents)
         }
     }
@@ -175,7 +177,7 @@ fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<Q
 /// The `depth` nearest of each question, itself left out, by comparing with every vector: all questions with `at_once` rows, then
 /// with the next, so that rows that do not fit into memory are read from the disk once.
 fn exact(
-    asked: &[Query<'_>],
+    asked: &[GraphQuestion<'_>],
     rows: &dyn VectorRows,
     at_once: usize,
     depth: usize,
@@ -223,7 +225,7 @@ enum BeamKind {
 
 /// Questions, and how they are asked.
 struct MeasuredQuestions<'a> {
-    asked: &'a [Query<'a>],
+    asked: &'a [GraphQuestion<'a>],
     exact: &'a [Vec<Scored>],
     /// By node.
     slots: &'a [u32],
@@ -235,7 +237,7 @@ impl MeasuredQuestions<'_> {
     fn search(
         &self,
         planned: &Planned<'_>,
-        asked: &Query<'_>,
+        asked: &GraphQuestion<'_>,
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
     ) -> Hits<Scored> {
@@ -255,7 +257,7 @@ fn exactly(planned: &Planned<'_>, mut hits: Vec<Scored>, row: &[f32]) -> Vec<Sco
 
 /// Expansions at one beam width, of searches that their margin alone ends.
 fn measure_expansions(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> ExpansionPoint {
-    let one = |scratch: &mut SearchScratch, asked: &Query<'_>| {
+    let one = |scratch: &mut SearchScratch, asked: &GraphQuestion<'_>| {
         let params = SearchParams { expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
         questions.search(planned, asked, &params, scratch).cost.expanded
     };
@@ -284,7 +286,7 @@ fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) 
 /// Measures recall through filters.
 fn filtered(
     planned: &Planned<'_>,
-    asked: &[Query<'_>],
+    asked: &[GraphQuestion<'_>],
     exact: &[Vec<Scored>],
     seed: u64,
     control: JobControl<'_>,
@@ -327,8 +329,9 @@ mod tests {
     fn the_exact_hits_are_those_of_the_flat_scan() {
         let rows = synthetic::Rows::clustered(700, 8, 9, 0.5, 2);
         for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
-            let asked: Vec<Query<'_>> =
-                (0..40).map(|node| Query { row: rows.row(node), node: (node % 2 == 0).then_some(node) }).collect();
+            let asked: Vec<GraphQuestion<'_>> = (0..40)
+                .map(|node| GraphQuestion { row: rows.row(node), node: (node % 2 == 0).then_some(node) })
+                .collect();
             for at_once in [15, 100, 350, 700, 1_000] {
                 let exact = exact(&asked, &rows, at_once, 20, metric, JobControl::silent()).unwrap();
                 for (asked, exact) in asked.iter().zip(exact) {
@@ -339,7 +342,7 @@ mod tests {
         let stop = cancelled();
         assert!(matches!(
             super::exact(
-                &[Query { row: &[], node: None }],
+                &[GraphQuestion { row: &[], node: None }],
                 &rows,
                 100,
                 2,

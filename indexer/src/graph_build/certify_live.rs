@@ -27,7 +27,7 @@ use crate::error::Error;
 const NEEDED: usize = 100;
 
 /// A question; where it is a document, its node.
-struct Query {
+struct LiveQuestion {
     row: Vec<f32>,
     node: Option<u32>,
 }
@@ -134,7 +134,7 @@ pub fn nearest_of(shard: &DenseShard, questions: Questions, control: JobControl<
 /// What becomes of questions that are out of distribution, for a shard that an earlier release has built.
 fn far(
     searched: &LiveSearch<'_>,
-    asked: &[Query],
+    asked: &[LiveQuestion],
     certificate: &Certificate,
     widths: &[RecallPoint],
 ) -> Vec<RecallPoint> {
@@ -145,12 +145,12 @@ fn far(
     let sample: Vec<&[f32]> = sample.iter().map(|document| document.row.as_slice()).collect();
     let far = far_questions(asked.iter().map(|asked| asked.row.as_slice()), &sample, metric, seed);
     let rows = far.chunks_exact(shard.meta().model.dim.max(1));
-    let far: Vec<Query> = rows.map(|row| Query { row: row.to_vec(), node: None }).collect();
+    let far: Vec<LiveQuestion> = rows.map(|row| LiveQuestion { row: row.to_vec(), node: None }).collect();
     let exact: Vec<Vec<Scored>> =
         far.par_iter().map(|question| shard.search_exact(&question.row, 10, Some(live)).hits).collect();
     let at = |point: &RecallPoint| {
         let params = SearchParams { adaptive: true, ..SearchParams::new(10, point.ef) };
-        let one = |(asked, exact): (&Query, &Vec<Scored>)| {
+        let one = |(asked, exact): (&LiveQuestion, &Vec<Scored>)| {
             let found = searched.search(asked, certificate, &params);
             (share(&found.hits, exact, 10), 0.0, found.cost.total(), found.cost.scored)
         };
@@ -160,7 +160,7 @@ fn far(
     widths.iter().map(at).collect()
 }
 
-fn queries(shard: &DenseShard, questions: &Questions) -> Vec<Query> {
+fn queries(shard: &DenseShard, questions: &Questions) -> Vec<LiveQuestion> {
     match questions {
         Questions::Nodes(nodes) => {
             let rows = shard.rows();
@@ -169,10 +169,10 @@ fn queries(shard: &DenseShard, questions: &Questions) -> Vec<Query> {
                 rows.decode(node, &mut row);
                 row
             };
-            nodes.iter().map(|&node| Query { row: row(node), node: Some(node) }).collect()
+            nodes.iter().map(|&node| LiveQuestion { row: row(node), node: Some(node) }).collect()
         }
         Questions::Vectors { dim, values } => {
-            values.chunks_exact((*dim).max(1)).map(|row| Query { row: row.to_vec(), node: None }).collect()
+            values.chunks_exact((*dim).max(1)).map(|row| LiveQuestion { row: row.to_vec(), node: None }).collect()
         }
     }
 }
@@ -181,7 +181,7 @@ fn queries(shard: &DenseShard, questions: &Questions) -> Vec<Query> {
 fn lists(
     searched: &LiveSearch<'_>,
     truth: &GroundTruth,
-    asked: &[Query],
+    asked: &[LiveQuestion],
     control: JobControl<'_>,
 ) -> Result<Vec<Vec<Scored>>, Error> {
     let LiveSearch { shard, live, .. } = *searched;
@@ -189,7 +189,7 @@ fn lists(
     let own = usize::from(matches!(truth.questions, Questions::Nodes(_)));
     // The lists of a small shard hold all of its nodes.
     let is_whole = depth + own >= shard.len();
-    let known = |(at, asked): (usize, &Query)| {
+    let known = |(at, asked): (usize, &LiveQuestion)| {
         let nodes = truth.neighbours.get(at * depth..(at + 1) * depth).unwrap_or_default();
         let left = nodes.iter().filter(|node| live.contains(**node));
         let mut left: Vec<Scored> =
@@ -205,7 +205,7 @@ fn lists(
     lengths.sort_unstable();
     let typical = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
     let needed = NEEDED.max(typical / 4);
-    let short = |(list, asked): (&Vec<Scored>, &Query)| {
+    let short = |(list, asked): (&Vec<Scored>, &LiveQuestion)| {
         let others = live.len() - usize::from(asked.node.is_some_and(|node| live.contains(node)));
         !is_whole && list.len() < needed.min(others)
     };
@@ -214,7 +214,7 @@ fn lists(
     let depth = DEEPEST_RANK.min(live.len());
     let scan = |numbers: &[usize]| -> Result<Vec<Vec<Scored>>, Error> {
         control.check()?;
-        let chosen: Vec<&Query> = numbers.iter().filter_map(|at| asked.get(*at)).collect();
+        let chosen: Vec<&LiveQuestion> = numbers.iter().filter_map(|at| asked.get(*at)).collect();
         let rows: Vec<&[f32]> = chosen.iter().map(|asked| asked.row.as_slice()).collect();
         let mut found = vec![Vec::new(); chosen.len()];
         let (mut cancelled, cancel) = (false, || control.cancel.is_cancelled());
@@ -269,7 +269,7 @@ struct LiveSearch<'a> {
 
 impl LiveSearch<'_> {
     /// The documents that have the vector of a question: itself, where it is one, and its copies.
-    fn same_vector(&self, asked: &Query) -> Vec<u32> {
+    fn same_vector(&self, asked: &LiveQuestion) -> Vec<u32> {
         let slot = asked.node.and_then(|node| self.slots.get(node as usize));
         slot.map_or_else(Vec::new, |slot| self.shard.same_vector(*slot))
     }
@@ -289,14 +289,19 @@ impl LiveSearch<'_> {
     }
 
     /// The hits of a question, itself left out where it is a document, deleted or not.
-    fn search(&self, asked: &Query, certificate: &Certificate, params: &SearchParams<'_>) -> Hits<Scored> {
+    fn search(&self, asked: &LiveQuestion, certificate: &Certificate, params: &SearchParams<'_>) -> Hits<Scored> {
         let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
         let (live, certificate) = (some_are_deleted(self.shard, self.live), Some(certificate));
         self.shard.search(&asked.row, &SearchParams { live, certificate, left_out, ..*params })
     }
 }
 
-fn search_unbounded(searched: &LiveSearch<'_>, asked: &[Query], ef: usize, certificate: &Certificate) -> Unbounded {
+fn search_unbounded(
+    searched: &LiveSearch<'_>,
+    asked: &[LiveQuestion],
+    ef: usize,
+    certificate: &Certificate,
+) -> Unbounded {
     let params = SearchParams { adaptive: true, expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
     let found: Vec<Hits<Scored>> = asked.par_iter().map(|asked| searched.search(asked, certificate, &params)).collect();
     let scans = found.iter().all(|found| found.cost.scans > 0 && found.cost.expanded == 0);
@@ -311,12 +316,12 @@ fn is_wide(ef: usize, lists: &[Vec<Scored>]) -> bool {
 /// Measures beams of one width.
 fn measure(
     searched: &LiveSearch<'_>,
-    (asked, lists): (&[Query], &[Vec<Scored>]),
+    (asked, lists): (&[LiveQuestion], &[Vec<Scored>]),
     ef: usize,
     certificate: &Certificate,
 ) -> RecallPoint {
     let wide = is_wide(ef, lists);
-    let one = |(asked, list): (&Query, &Vec<Scored>)| {
+    let one = |(asked, list): (&LiveQuestion, &Vec<Scored>)| {
         let search = |k: usize| searched.search(asked, certificate, &SearchParams::new(k, ef));
         let found = search(10);
         let at_100 = if wide { share(&search(100).hits, list, 100) } else { 0.0 };
@@ -330,14 +335,14 @@ fn measure(
 /// needed as many as the bound, or more.
 fn measure_adaptive(
     searched: &LiveSearch<'_>,
-    (asked, lists): (&[Query], &[Vec<Scored>]),
+    (asked, lists): (&[LiveQuestion], &[Vec<Scored>]),
     unbounded: &Unbounded,
     ef: usize,
     certificate: &Certificate,
 ) -> RecallPoint {
     let wide = is_wide(ef, lists);
     let bound = certificate.expansion_bound(10, ef.max(10));
-    let one = |((asked, list), unbounded): ((&Query, &Vec<Scored>), &Hits<Scored>)| {
+    let one = |((asked, list), unbounded): ((&LiveQuestion, &Vec<Scored>), &Hits<Scored>)| {
         let search = |k: usize| {
             searched.search(asked, certificate, &SearchParams { adaptive: true, ..SearchParams::new(k, ef) })
         };
@@ -356,7 +361,7 @@ fn measure_adaptive(
 fn filtered(
     shard: &DenseShard,
     live: &NodeSet,
-    asked: &[Query],
+    asked: &[LiveQuestion],
     lists: &[Vec<Scored>],
     certificate: &Certificate,
     control: JobControl<'_>,

@@ -32,7 +32,7 @@ const SLACK: usize = 16;
 const AHEAD: usize = 4;
 
 /// The scan for one question.
-struct Question<'a> {
+struct ScannedQuestion<'a> {
     number: usize,
     prepared: &'a mut Prepared,
     /// A slot that is no hit.
@@ -95,7 +95,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
                 // A scan that was cancelled has left some.
                 memory.estimates.clear();
                 memory.promising.clear();
-                questions.push(Question {
+                questions.push(ScannedQuestion {
                     number: *number,
                     prepared: &mut state.prepared,
                     left_out: left_out.map(|slot| self.links.representative(*slot)),
@@ -121,7 +121,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     /// Goes through the allowed slots, block by block, for all questions.
     fn scan_blocks(
         &self,
-        questions: &mut [Question<'_>],
+        questions: &mut [ScannedQuestion<'_>],
         allowed: &NodeSet,
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
@@ -164,7 +164,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     }
 
     /// Scores the first slots that may be among the best: those with the best estimates, which gives a threshold, then the others above it.
-    fn score_first(&self, question: &mut Question<'_>, first: &[u32], scratch: &mut SearchScratch) {
+    fn score_first(&self, question: &mut ScannedQuestion<'_>, first: &[u32], scratch: &mut SearchScratch) {
         let best = &mut scratch.scores;
         let ScanMemory { lookup, mut estimates, mut promising } = std::mem::take(&mut question.memory);
         let taken = question.scan.wanted().saturating_mul(TAKEN);
@@ -194,9 +194,9 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     }
 
     /// Adds the estimates of a block.
-    fn estimate(&self, question: &mut Question<'_>, blocks: &SlotBlocks<'_>, scratch: &mut SearchScratch) {
+    fn estimate(&self, question: &mut ScannedQuestion<'_>, blocks: &SlotBlocks<'_>, scratch: &mut SearchScratch) {
         let SearchScratch { blocks: sketches, products, scores, .. } = scratch;
-        let Question { prepared, memory, cost, completeness, .. } = question;
+        let ScannedQuestion { prepared, memory, cost, completeness, .. } = question;
         cost.estimated += blocks.slots().len() as u64;
         for (at, slots) in blocks.slots().chunks(BLOCK_ROWS).enumerate() {
             let mut estimates = [f32::NAN; BLOCK_ROWS];
@@ -216,7 +216,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
 
     /// Scores the promising slots of the block before, whose rows have come in the meantime, and finds those of a block of which the estimates are
     /// the last ones.
-    fn score_promising(&self, question: &mut Question<'_>, slots: &[u32]) {
+    fn score_promising(&self, question: &mut ScannedQuestion<'_>, slots: &[u32]) {
         let mut promising = std::mem::take(&mut question.memory.promising);
         self.score(question, &promising, 0);
         promising.clear();
@@ -232,8 +232,8 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
 
     /// Scores slots by their int8 rows, as long as their estimates are not below the threshold; prefetches those `ahead` of the one that is scored,
     /// where that has not been done.
-    fn score(&self, question: &mut Question<'_>, promising: &[Scored], ahead: usize) {
-        let Question { prepared, left_out, scan, cost, completeness, .. } = question;
+    fn score(&self, question: &mut ScannedQuestion<'_>, promising: &[Scored], ahead: usize) {
+        let ScannedQuestion { prepared, left_out, scan, cost, completeness, .. } = question;
         promising.iter().take(ahead).for_each(|next| self.codes.prefetch_code(next.node));
         for (at, Scored { node: slot, score: estimate }) in promising.iter().enumerate() {
             if let Some(next) = promising.get(at + ahead).filter(|_| ahead > 0) {
@@ -253,8 +253,8 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     }
 
     /// The hits of a finished scan, by the scores of their vectors.
-    fn rescored(&self, question: Question<'_>, allowed: &NodeSet, query: &[f32], k: usize) -> Hits<Scored> {
-        let Question { scan, mut cost, mut completeness, .. } = question;
+    fn rescored(&self, question: ScannedQuestion<'_>, allowed: &NodeSet, query: &[f32], k: usize) -> Hits<Scored> {
+        let ScannedQuestion { scan, mut cost, mut completeness, .. } = question;
         if completeness == Completeness::Cancelled {
             return Hits { cost, ..Hits::cancelled() };
         }

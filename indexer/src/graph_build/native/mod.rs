@@ -30,7 +30,7 @@ mod row_block;
 
 use dyad_index::{Graph, Layer};
 
-use self::layer::{LayerBuild, UpperLayers};
+use self::layer::{LayerBuild, LayersAbove};
 use self::row_block::PairScores;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
 use super::initial::InitialGraph;
@@ -101,7 +101,7 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
         let above = order.partition_point(|node| level(*node) > number);
         let count = order.partition_point(|node| level(*node) >= number);
         let initial = input.initial.filter(|initial| number <= initial.top());
-        let upper = UpperLayers { layers: &layers, entry };
+        let upper = LayersAbove { layers: &layers, entry };
         let layer = LayerBuild {
             codes: input.codes.view(),
             pairs,
