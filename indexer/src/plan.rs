@@ -9,7 +9,7 @@ use dyad_index::quant::{line_words, row_bytes};
 
 use crate::error::Error;
 use crate::graph_build::calibration::DEEPEST_RANK;
-use crate::graph_build::certify::HELD_OUT;
+use crate::graph_build::certify_questions::HELD_OUT;
 use crate::graph_build::{BuildParams, Builder};
 
 /// The program itself and the remaining memory of the text index.

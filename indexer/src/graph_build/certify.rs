@@ -5,57 +5,31 @@
 //! documents. Documents have the distribution of the vectors, real questions often do not: a certificate by documents
 //! compares graphs and shows decay, one by questions says what recall will be served. Searches score vectors as the shard stores them; the
 //! exact hits are those of the vectors that were given, and so are the scores that hits are judged by. A hit as near as the last exact one counts, so
-//! that duplicates cost nothing. `certify_filtered.rs` measures the same through filters.
+//! that duplicates cost nothing. Hits are documents, as they are served: a vector that several have counts as often. Questions and margins are of
+//! distinct vectors. `certify_filtered.rs` measures the same through filters.
 
-use dyad_index::format::RowType;
 use dyad_index::format::graph::LinksView;
-use dyad_index::ground_truth::{self, GroundTruth};
+use dyad_index::ground_truth::{GroundTruth, Questions};
 use dyad_index::search::{
-    ExactRows as _, Hits, PlannedSearch, Question, RowRange, SCAN_BATCH, SearchParams, SearchScratch, ShardView,
-    VectorRows, exact_scan,
+    ExactRows as _, Hits, PlannedSearch, Question, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan,
 };
-use dyad_index::{Arranged, Certificate, ExpansionPoint, FilteredRecall, Metric, QuerySource, RecallPoint, Scored};
+use dyad_index::{
+    Arranged, Certificate, ExpansionPoint, FilteredRecall, QuerySource, RecallPoint, Scored, VectorGroups,
+};
 use rayon::prelude::*;
 
-use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, length, slots};
+use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, slots};
 use super::certify_filtered::{Asked, Searched, certify_filtered};
+use super::certify_questions::{AnsweredQuestions, GraphQuestion, HELD_OUT, QUERIES, Rows, ask};
+use super::copies::RowsOf;
 use super::far_questions::{FAR_QUESTIONS, far_questions};
 use super::order;
-use super::recall::{expansions, mean, others, share};
+use super::recall::{expansions, mean, share};
 use super::recall_gate::RecallGate;
 use super::repair::Repaired;
 use super::served::ServedRows;
 use crate::control::JobControl;
 use crate::error::Error;
-
-/// Documents that serve as questions; all of a smaller shard.
-pub const QUERIES: usize = 500;
-/// Held-out questions, sampled by seed from those that were given.
-pub const HELD_OUT: usize = 1_000;
-/// Rows that all questions are compared with before the next rows: 200 MB of 384 values.
-const SCANNED_ROWS: usize = 1 << 17;
-
-/// The vectors of a shard.
-#[derive(Clone, Copy)]
-pub struct Rows<'a> {
-    /// As they were given: exact hits are found among these.
-    pub given: &'a dyn VectorRows,
-    /// The type in which the shard stores them, and in which searches score them.
-    pub served_as: RowType,
-}
-
-impl std::fmt::Debug for Rows<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rows").field("given", &self.given.len()).field("served_as", &self.served_as).finish()
-    }
-}
-
-/// A question; where it is a document, its node.
-#[derive(Clone, Copy)]
-struct GraphQuestion<'a> {
-    row: &'a [f32],
-    node: Option<u32>,
-}
 
 /// What [`certify`] measured, and what by.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +40,7 @@ pub struct Certified {
     pub ground_truth: GroundTruth,
 }
 
-/// Measures `repaired`, whose nodes are `rows.given`. Runs on the current rayon pool.
+/// Measures a graph over distinct vectors, `repaired`, as `arranged` serves it with all documents. Runs on the current rayon pool.
 ///
 /// Advances progress by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon
 /// after it is cancelled.
@@ -79,26 +53,27 @@ pub fn certify(
     control: JobControl<'_>,
 ) -> Result<Certified, Error> {
     let (graph, given) = (&repaired.graph, rows.given);
-    let (asked, source) = ask(given, gate, seed);
+    let representatives = rows.groups.map(VectorGroups::representatives);
+    let of_groups = representatives.as_ref().map(|nodes| RowsOf::new(given, nodes));
+    let distinct: &dyn VectorRows = of_groups.as_ref().map_or(given, |rows| rows);
+    let (asked, source) = ask(rows, distinct, gate, seed);
     let metric = arranged.codes.codec.metric();
-    let others = given.len() - usize::from(source == QuerySource::Documents && !given.is_empty());
+    let others = distinct.len() - usize::from(source == QuerySource::Documents && !distinct.is_empty());
     let depth = others.min(DEEPEST_RANK);
-    let exact = exact(&asked, given, SCANNED_ROWS, depth, metric, control)?;
-    let sample: Vec<&[f32]> =
-        order::sample(given.len(), QUERIES, seed ^ SAMPLE_SEED).into_iter().map(|node| given.row(node)).collect();
-    let far = far_questions(asked.iter().map(|asked| asked.row), &sample, metric, seed);
-    let far: Vec<GraphQuestion<'_>> =
-        far.chunks_exact(given.dim().max(1)).map(|row| GraphQuestion { row, node: None }).collect();
-    let exact_far = self::exact(&far, given, SCANNED_ROWS, 10.min(given.len()), metric, control)?;
-    let lengths: Vec<f32> = asked.iter().map(|asked| length(asked.row, metric)).collect();
+    let answered = AnsweredQuestions::scan(asked, rows, distinct, depth, metric, control)?;
+    let sampled = order::sample(distinct.len(), QUERIES, seed ^ SAMPLE_SEED);
+    let sample: Vec<&[f32]> = sampled.into_iter().map(|number| distinct.row(number)).collect();
+    let far = far_questions(answered.asked.iter().map(|asked| asked.row), &sample, metric, seed);
+    let far = far.chunks_exact(given.dim().max(1)).map(GraphQuestion::of_row).collect();
+    let far = AnsweredQuestions::scan(far, rows, distinct, 10.min(distinct.len()), metric, control)?;
     let mut certificate = Certificate {
         vectors: given.len() as u64,
         unreachable_before_repair: repaired.unreachable_before,
         links_added: repaired.links_added,
         unreachable: graph.reachable().iter().filter(|reached| !**reached).count() as u64,
-        queries: asked.len() as u64,
+        queries: answered.asked.len() as u64,
         source,
-        calibration: calibration(&exact, &lengths, depth),
+        calibration: calibration(&answered.vectors, &answered.lengths(metric), depth),
         ..Certificate::default()
     };
     let links = arranged.layout.view();
@@ -106,7 +81,7 @@ pub fn certify(
     let view =
         ShardView { codes: arranged.codes.view(), links: &links, order: Some(links.order()), rows: &served, metric };
     let slots = slots(links.order());
-    let asked_with = |kind| MeasuredQuestions { asked: &asked, exact: &exact, slots: &slots, kind };
+    let asked_with = |kind| MeasuredQuestions { answered: &answered, slots: &slots, kind };
     for ef in gate.widths() {
         control.check()?;
         certificate.expansions.push(measure_expansions(
@@ -114,7 +89,7 @@ pub fn certify(
             &asked_with(BeamKind::Adaptive),
             ef,
         ));
-        control.progress.advance(asked.len() as u64);
+        control.progress.advance(answered.asked.len() as u64);
     }
     // Adaptive searches become beams where a certificate says that those find more: it says nothing until all is measured.
     let (mut recall, mut recall_adaptive, mut recall_far) = (Vec::new(), Vec::new(), Vec::new());
@@ -125,28 +100,32 @@ pub fn certify(
             measure(&planned, &asked_with(BeamKind::Fixed), ef),
             measure(&planned, &asked_with(BeamKind::Adaptive), ef),
         );
-        let far = MeasuredQuestions { asked: &far, exact: &exact_far, slots: &slots, kind: BeamKind::Adaptive };
+        let far = MeasuredQuestions { answered: &far, slots: &slots, kind: BeamKind::Adaptive };
         let far = measure(&planned, &far, ef);
         recall.push(beam);
         recall_adaptive.push(adaptive);
         recall_far.push(far);
-        control.progress.advance(asked.len() as u64);
+        control.progress.advance(answered.asked.len() as u64);
     }
     certificate.recall = recall;
     certificate.adaptive = recall_adaptive;
     certificate.out_of_distribution = recall_far;
-    let filtered = filtered(&Planned { view, certificate: &certificate }, &asked, &exact, seed, control)?;
+    let filtered = filtered(&Planned { view, certificate: &certificate }, &answered, seed, control)?;
     let certificate = Certificate { filtered: Some(filtered), ..certificate };
+    Ok(Certified { certificate, ground_truth: ground_truth(&answered, source, given) })
+}
+
+fn ground_truth(answered: &AnsweredQuestions<'_>, source: QuerySource, rows: &dyn VectorRows) -> GroundTruth {
+    let asked = answered.asked.iter();
     let questions = match source {
-        QuerySource::Documents => ground_truth::Questions::Nodes(asked.iter().filter_map(|asked| asked.node).collect()),
+        QuerySource::Documents => Questions::Nodes(asked.filter_map(|asked| asked.node).collect()),
         QuerySource::HeldOut => {
-            let values = asked.iter().flat_map(|asked| asked.row).copied().collect();
-            ground_truth::Questions::Vectors { dim: given.dim(), values }
+            let values = asked.flat_map(|asked| asked.row).copied().collect();
+            Questions::Vectors { dim: rows.dim(), values }
         }
     };
-    let neighbours = exact.iter().flatten().map(|hit| hit.node).collect();
-    let ground_truth = GroundTruth { questions, neighbours, nodes: given.len() };
-    Ok(Certified { certificate, ground_truth })
+    let neighbours = answered.documents.iter().flatten().map(|hit| hit.node).collect();
+    GroundTruth { questions, neighbours, nodes: rows.len() }
 }
 
 /// Searches that a certificate takes: for each question the exact one, and two for each beam width; and the exact ones of far questions.
@@ -157,60 +136,6 @@ pub fn searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     };
     let far = asked.min(FAR_QUESTIONS);
     asked as u64 * (1 + 2 * gate.widths().len() as u64) + far as u64
-}
-
-fn ask<'a>(rows: &'a dyn VectorRows, gate: &RecallGate<'a>, seed: u64) -> (Vec<GraphQuestion<'a>>, QuerySource) {
-    let sample = |n: usize, limit: usize| order::sample(n, limit, seed ^ SAMPLE_SEED).into_iter();
-    match gate.questions {
-        Some(questions) if !questions.is_empty() => {
-            let asked =
-                sample(questions.len(), HELD_OUT).map(|at| GraphQuestion { row: questions.row(at), node: None });
-            (asked.collect(), QuerySource::HeldOut)
-        }
-        _ => {
-            let asked = sample(rows.len(), QUERIES).map(|node| GraphQuestion { row: rows.row(node), node: Some(node) });
-            (asked.collect(), QuerySource::Documents)
-        }
-    }
-}
-
-/// The `depth` nearest of each question, itself left out, by comparing with every vector: all questions with `at_once` rows, then
-/// with the next, so that rows that do not fit into memory are read from the disk once.
-fn exact(
-    asked: &[GraphQuestion<'_>],
-    rows: &dyn VectorRows,
-    at_once: usize,
-    depth: usize,
-    metric: Metric,
-    control: JobControl<'_>,
-) -> Result<Vec<Vec<Scored>>, Error> {
-    let n = rows.len();
-    let mut nearest: Vec<Vec<Scored>> = vec![Vec::new(); asked.len()];
-    let mut searched = 0;
-    for first in (0..n).step_by(at_once) {
-        rows.read_ahead(first..first + 2 * at_once);
-        let block = RowRange::new(rows, first, at_once);
-        let batches = asked.par_chunks(SCAN_BATCH).zip(nearest.par_chunks_mut(SCAN_BATCH));
-        batches.try_for_each(|(asked, nearest)| {
-            let queries: Vec<&[f32]> = asked.iter().map(|asked| asked.row).collect();
-            // A document finds itself too.
-            let scanned = exact_scan(&block, &queries, depth + 1, metric, None, |_| !control.cancel.is_cancelled());
-            for ((asked, nearest), found) in asked.iter().zip(nearest).zip(scanned) {
-                if found.is_cancelled() {
-                    return Err(Error::Cancelled);
-                }
-                let found = found.hits.into_iter().map(|hit| Scored { node: first as u32 + hit.node, ..hit });
-                nearest.extend(others(found.collect(), asked.node, depth));
-                nearest.sort_unstable_by(|a, b| b.cmp(a));
-                nearest.truncate(depth);
-            }
-            Ok(())
-        })?;
-        let scanned = asked.len() * (first + block.len()) / n;
-        control.progress.advance((scanned - searched) as u64);
-        searched = scanned;
-    }
-    Ok(nearest)
 }
 
 /// A finished graph, and its vectors as they will be served.
@@ -225,8 +150,7 @@ enum BeamKind {
 
 /// Questions, and how they are asked.
 struct MeasuredQuestions<'a> {
-    asked: &'a [GraphQuestion<'a>],
-    exact: &'a [Vec<Scored>],
+    answered: &'a AnsweredQuestions<'a>,
     /// By node.
     slots: &'a [u32],
     kind: BeamKind,
@@ -261,12 +185,12 @@ fn measure_expansions(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, 
         let params = SearchParams { expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
         questions.search(planned, asked, &params, scratch).cost.expanded
     };
-    expansions(ef, questions.asked.par_iter().map_init(SearchScratch::default, one).collect())
+    expansions(ef, questions.answered.asked.par_iter().map_init(SearchScratch::default, one).collect())
 }
 
 /// Measures one beam width, searched as it is served: with the margins and bounds of the certificate.
 fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> RecallPoint {
-    let MeasuredQuestions { asked, exact, .. } = *questions;
+    let AnsweredQuestions { asked, documents: exact, .. } = questions.answered;
     let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
     let measured: Vec<(f64, f64, u64, u64)> = asked
         .par_iter()
@@ -286,13 +210,12 @@ fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) 
 /// Measures recall through filters.
 fn filtered(
     planned: &Planned<'_>,
-    asked: &[GraphQuestion<'_>],
-    exact: &[Vec<Scored>],
+    answered: &AnsweredQuestions<'_>,
     seed: u64,
     control: JobControl<'_>,
 ) -> Result<Vec<FilteredRecall>, Error> {
     let (view, nodes) = (&planned.view, planned.view.rows.count());
-    let pairs = asked.iter().zip(exact);
+    let pairs = answered.asked.iter().zip(&answered.documents);
     let asked: Vec<_> = pairs.map(|(asked, nearest)| Asked { row: asked.row, node: asked.node, nearest }).collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, scratch: &mut SearchScratch| {
         let mut all = vec![Hits::default(); queries.len()];
@@ -314,43 +237,15 @@ fn filtered(
 
 #[cfg(test)]
 mod tests {
+    use dyad_index::format::RowType;
     use dyad_index::quant::{Codec, Codes};
-    use dyad_index::search::{DenseRows, RESCORED, flat};
-    use dyad_index::{Graph, Layer};
+    use dyad_index::search::{DenseRows, RESCORED};
+    use dyad_index::{Graph, Layer, Metric};
 
     use super::*;
-    use crate::graph_build::tests::{cancelled, synthetic};
 
     fn f32_rows(rows: &dyn VectorRows) -> Rows<'_> {
-        Rows { given: rows, served_as: RowType::F32 }
-    }
-
-    #[test]
-    fn the_exact_hits_are_those_of_the_flat_scan() {
-        let rows = synthetic::Rows::clustered(700, 8, 9, 0.5, 2);
-        for metric in [Metric::Cosine, Metric::Dot, Metric::L2] {
-            let asked: Vec<GraphQuestion<'_>> = (0..40)
-                .map(|node| GraphQuestion { row: rows.row(node), node: (node % 2 == 0).then_some(node) })
-                .collect();
-            for at_once in [15, 100, 350, 700, 1_000] {
-                let exact = exact(&asked, &rows, at_once, 20, metric, JobControl::silent()).unwrap();
-                for (asked, exact) in asked.iter().zip(exact) {
-                    assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.node, 20), "{at_once}");
-                }
-            }
-        }
-        let stop = cancelled();
-        assert!(matches!(
-            super::exact(
-                &[GraphQuestion { row: &[], node: None }],
-                &rows,
-                100,
-                2,
-                Metric::L2,
-                JobControl { cancel: &stop, ..JobControl::silent() }
-            ),
-            Err(Error::Cancelled)
-        ));
+        Rows { given: rows, served_as: RowType::F32, groups: None }
     }
 
     #[test]
@@ -388,7 +283,7 @@ mod tests {
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 0, links_added: 0 };
         let at_512 = |served_as| {
-            let rows = Rows { given: &rows, served_as };
+            let rows = Rows { given: &rows, served_as, groups: None };
             let certificate =
                 certify(&repaired, &arranged, rows, &RecallGate::default(), 0, JobControl::silent()).unwrap();
             certificate.certificate.recall.last().unwrap().recall_at_10

@@ -14,8 +14,8 @@ use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, Query
 use rayon::prelude::*;
 
 use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, length, slots};
-use super::certify::QUERIES;
 use super::certify_filtered::{Asked, Searched, certify_filtered};
+use super::certify_questions::QUERIES;
 use super::far_questions::far_questions;
 use super::order;
 use super::recall::{expansions, mean, share};

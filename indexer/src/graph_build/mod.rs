@@ -17,6 +17,7 @@
 //! | `recall_gate.rs` | how the finished graph is measured, and the recall that it must reach |
 //! | `questions.rs` | questions read from files |
 //! | `certify.rs` | recall and cost of the finished graph |
+//! | `certify_questions.rs` | the questions that it is measured by, and their exact nearest |
 //! | `calibration.rs` | scores of its questions by rank, from which margins are made |
 //! | `far_questions.rs` | questions that are unlike documents |
 //! | `certify_filtered.rs` | the same through filters |
@@ -30,6 +31,7 @@ pub mod calibration;
 pub mod certify;
 mod certify_filtered;
 pub mod certify_live;
+pub mod certify_questions;
 pub mod choice;
 mod code_scores;
 mod copies;
@@ -51,8 +53,9 @@ pub mod select;
 mod served;
 pub mod validate;
 
-pub use certify::{HELD_OUT, certify};
+pub use certify::certify;
 pub use certify_live::{certify_live, nearest_of, stored_ground_truth};
+pub use certify_questions::HELD_OUT;
 pub use choice::Builder;
 pub use freeze::freeze;
 pub use graph::{BuildInput, BuildParams, GraphBuilder};

@@ -1,12 +1,12 @@
 //! The steps that make one shard's graph and codes from its vectors: encode, build, repair, lay out, certify.
 
 use dyad_index::format::RowType;
-use dyad_index::ground_truth::Questions;
 use dyad_index::quant::Codec;
 use dyad_index::search::VectorRows;
 use dyad_index::{Arranged, Certificate, GroundTruth, Metric, VectorGroups};
 
 use super::certify::{self, Certified, certify};
+use super::certify_questions::Rows;
 use super::copies::{Copies, RowsOf};
 use super::encode::encode;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
@@ -60,21 +60,6 @@ pub struct BuiltGraph {
     pub ground_truth: GroundTruth,
 }
 
-/// A ground truth over distinct vectors as one over all nodes: the copies of a vector are as near as it is.
-fn of_all_nodes(truth: GroundTruth, groups: &VectorGroups) -> GroundTruth {
-    let depth = truth.depth();
-    let first = |number: &u32| groups.nodes(*number).first().copied();
-    let questions = match truth.questions {
-        Questions::Nodes(asked) => Questions::Nodes(asked.iter().filter_map(first).collect()),
-        vectors @ Questions::Vectors { .. } => vectors,
-    };
-    let nearest = |list: &[u32]| -> Vec<u32> {
-        list.iter().flat_map(|number| groups.nodes(*number)).copied().take(depth).collect()
-    };
-    let neighbours = truth.neighbours.chunks(depth.max(1)).flat_map(nearest).collect();
-    GroundTruth { questions, neighbours, nodes: groups.all_nodes() }
-}
-
 impl GraphBuild<'_> {
     /// Builds them, on the current rayon pool and the builder's own threads.
     ///
@@ -96,25 +81,17 @@ impl GraphBuild<'_> {
     }
 
     fn run_from(&self, initial: Option<&InitialGraph<'_>>, groups: Option<&VectorGroups>) -> Result<BuiltGraph, Error> {
-        let Some(groups) = groups else { return self.run_distinct(initial) };
+        let Some(groups) = groups else {
+            let (arranged, repaired) = self.arrange(initial)?;
+            return self.certify(arranged, &repaired, None);
+        };
         let nodes = groups.representatives();
         let rows = RowsOf::new(self.rows, &nodes);
         // The initial graph is over the first rows.
         let known = initial.map_or(0, |initial| nodes.partition_point(|node| (*node as usize) < initial.len()));
         let initial = initial.and_then(|initial| initial.restricted_to(nodes.get(..known)?));
-        let built = GraphBuild { rows: &rows, ..*self }.run_distinct(initial.as_ref())?;
-        Ok(BuiltGraph {
-            arranged: built.arranged.with_copies(groups)?,
-            certificate: Certificate { vectors: self.rows.len() as u64, ..built.certificate },
-            ground_truth: of_all_nodes(built.ground_truth, groups),
-        })
-    }
-
-    /// Of vectors that all differ.
-    fn run_distinct(&self, initial: Option<&InitialGraph<'_>>) -> Result<BuiltGraph, Error> {
-        let (arranged, repaired) = self.arrange(initial)?;
-        let searches = certify::searches(self.rows.len(), &self.gate);
-        self.step("certificate", Unit::Searches, Some(searches), || self.certify(arranged, &repaired))
+        let (arranged, repaired) = GraphBuild { rows: &rows, ..*self }.arrange(initial.as_ref())?;
+        self.certify(arranged.with_copies(groups)?, &repaired, Some(groups))
     }
 
     fn step<T>(&self, name: &str, unit: Unit, total: Option<u64>, work: impl FnOnce() -> T) -> T {
@@ -124,7 +101,7 @@ impl GraphBuild<'_> {
         done
     }
 
-    /// Graph and codes, not yet certified, and what the repair did.
+    /// Graph and codes of vectors that all differ, not yet certified, and what the repair did.
     fn arrange(&self, initial: Option<&InitialGraph<'_>>) -> Result<(Arranged, repair::Repaired), Error> {
         let n = self.rows.len() as u64;
         let codec = Codec::fit(self.rows, self.metric, self.params.seed);
@@ -149,10 +126,19 @@ impl GraphBuild<'_> {
         Ok((arranged, repaired))
     }
 
-    fn certify(&self, arranged: Arranged, repaired: &repair::Repaired) -> Result<BuiltGraph, Error> {
-        let rows = certify::Rows { given: self.rows, served_as: self.row_type };
+    /// Measures the graph of the distinct vectors, as it serves all documents.
+    fn certify(
+        &self,
+        arranged: Arranged,
+        repaired: &repair::Repaired,
+        groups: Option<&VectorGroups>,
+    ) -> Result<BuiltGraph, Error> {
+        let distinct = groups.map_or(self.rows.len(), VectorGroups::len);
+        let rows = Rows { given: self.rows, served_as: self.row_type, groups };
         let Certified { certificate, ground_truth } =
-            certify(repaired, &arranged, rows, &self.gate, self.params.seed, self.control)?;
+            self.step("certificate", Unit::Searches, Some(certify::searches(distinct, &self.gate)), || {
+                certify(repaired, &arranged, rows, &self.gate, self.params.seed, self.control)
+            })?;
         if certificate.unreachable > 0 {
             let vectors = self.rows.len() as u64;
             return Err(Error::Unreachable { unreachable: certificate.unreachable, vectors });

@@ -9,7 +9,7 @@ use dyad_index::search::VectorRows;
 use dyad_index::{Metric, ModelRecord};
 
 use super::calibration::SAMPLE_SEED;
-use super::certify::HELD_OUT;
+use super::certify_questions::HELD_OUT;
 use super::order;
 use crate::error::Error;
 

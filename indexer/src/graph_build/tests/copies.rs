@@ -4,12 +4,13 @@ use std::collections::HashSet;
 
 use dyad_index::search::{NodeSet, SlotLinks as _, VectorRows as _};
 use dyad_index::shard::DenseShard;
-use dyad_index::{Metric, Scored, SearchParams};
+use dyad_index::{GROUND_TRUTH_FILE, Metric, Scored, SearchParams};
 
 use super::filtered::served_by;
 use super::initial::make;
 use super::synthetic::Rows;
-use crate::graph_build::{BuildParams, InitialGraph};
+use crate::control::JobControl;
+use crate::graph_build::{BuildParams, InitialGraph, certify_live, stored_ground_truth};
 
 const DOCUMENTS: usize = 3_000;
 const DIM: usize = 24;
@@ -79,6 +80,28 @@ fn every_document_of_a_vector_is_found() {
             let filtered = SearchParams { allowed: Some(&copies), ..SearchParams::new(k, 600) };
             assert_exact(&shard, &rows, &filtered, &copies);
         }
+    }
+}
+
+#[test]
+fn the_certificate_of_a_build_is_what_the_shard_serves() {
+    // One document in a hundred is zero, as the nearest of many questions under Euclidean distance.
+    let mut rows = rows();
+    let zeros = |node: &u32| node % 100 == 1;
+    let row = |node: u32| if zeros(&node) { vec![0.0; DIM] } else { rows.row(node).to_vec() };
+    rows = Rows::of((0..DOCUMENTS as u32).flat_map(row).collect(), DIM);
+    for metric in [Metric::Dot, Metric::L2] {
+        let (_dir, shard) = served_by(&rows, metric, &PARAMS);
+        let truth = stored_ground_truth(&shard, &shard.path().with_file_name(GROUND_TRUTH_FILE)).unwrap();
+        let served = certify_live(&shard, &truth, &NodeSet::all(DOCUMENTS), JobControl::silent()).unwrap();
+        let built = shard.certificate();
+        for (built, served) in built.recall.iter().zip(&served.recall) {
+            assert_eq!(built, served, "{metric:?}: beams");
+        }
+        for (built, served) in built.adaptive.iter().zip(&served.adaptive) {
+            assert_eq!(built, served, "{metric:?}: adaptive searches");
+        }
+        assert_eq!(built.filtered, served.filtered, "{metric:?}");
     }
 }
 

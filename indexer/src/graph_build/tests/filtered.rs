@@ -16,10 +16,11 @@ use rayon::prelude::*;
 use super::real;
 use super::synthetic::Rows;
 use crate::control::JobControl;
-use crate::graph_build::certify::{self, certify};
+use crate::graph_build::certify;
 use crate::graph_build::certify_filtered::{
     Asked, FILTER_SEED, QUESTIONS, SCAN_STEP, SHARES, Searched, certify_filtered,
 };
+use crate::graph_build::certify_questions::Rows as CertifiedRows;
 use crate::graph_build::native::Native;
 use crate::graph_build::{
     BuildInput, BuildParams, GraphBuild, GraphBuilder as _, RecallGate, certify_live, order, repair,
@@ -167,7 +168,7 @@ fn the_same_graph_has_the_same_certificate_for_any_number_of_threads() {
     let graph = Native.build(&input, &params, JobControl::silent()).unwrap();
     let repaired = repair(graph, &rows, Metric::Cosine, &params, JobControl::silent()).unwrap();
     let arranged = Arranged::new(&repaired.graph, &codes).unwrap();
-    let rows = certify::Rows { given: &rows, served_as: RowType::F16 };
+    let rows = CertifiedRows { given: &rows, served_as: RowType::F16, groups: None };
     let [one, three] = [1, 3].map(|threads| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let gate = RecallGate::default();
