@@ -117,6 +117,11 @@ else
   fi
 fi
 step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
+if [[ -z ${DYAD_PYTHON:-} ]]; then
+  skipped+=('NO_PYTHON=1: BM25 of several languages against bm25s')
+else
+  step 'BM25 of several languages' "$DYAD_PYTHON" deploy/tests/languages.py "$binaries"
+fi
 step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
 
 # Inputs as public reports had them, and a minute of each generator of more.

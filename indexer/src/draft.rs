@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use dyad_index::TextLanguage;
 use dyad_index::manifest::{Change, FileEntry, MinRecall, ShardEntry};
 use dyad_index::{Certificate, Deletions, ModelRecord};
 
@@ -30,6 +31,8 @@ pub(crate) struct Draft {
     pub(crate) model: ModelRecord,
     /// The recall that every shard must keep.
     pub(crate) min_recall: Option<MinRecall>,
+    /// By which its texts are analysed.
+    pub(crate) language: TextLanguage,
     /// What makes it out of the one before.
     pub(crate) change: Change,
     /// In order.
@@ -40,6 +43,12 @@ impl Draft {
     /// Documents that are not deleted.
     pub(crate) fn documents(&self) -> u64 {
         self.shards.iter().map(DraftShard::documents).sum()
+    }
+
+    /// Refuses shards of another language, which other jobs have published meanwhile, next to new ones: `current` is that of the shards that are kept.
+    pub(crate) fn check_language(&self, current: TextLanguage) -> Result<(), Error> {
+        let is_kept = |shard: &DraftShard| matches!(shard.files, ShardFiles::Kept(_));
+        if current != self.language && self.shards.iter().any(is_kept) { Err(Error::Contended) } else { Ok(()) }
     }
 
     /// Refuses new shards that do not have the recall that the index must keep. It may be asked for since they were built; where documents of

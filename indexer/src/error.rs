@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use dyad_files::space::Bytes;
 use dyad_index::ModelRecord;
+use dyad_index::TextLanguage;
 
 /// Failure to build, inspect or verify an index. The index on disk is unchanged whenever one is returned.
 /// Causes are in `source()` and not in the text.
@@ -305,6 +306,14 @@ pub enum Error {
         dir: PathBuf,
         /// What is in it.
         found: &'static str,
+    },
+    /// Another language for some of an index's shards.
+    #[error("BM25 analyses all texts of `{}` by one language, now `{language}`: another one needs `merge --all`", index.display())]
+    LanguageOfSome {
+        /// The index's directory.
+        index: PathBuf,
+        /// Its language.
+        language: TextLanguage,
     },
     /// A text that the model does not read whole: the document, and the longest input in tokens.
     #[error(

@@ -5,8 +5,9 @@
 use std::fmt;
 use std::path::Path;
 
+use dyad_index::TextLanguage;
 use dyad_index::calibration::Calibration;
-use dyad_index::lexical::{ANALYZER, TextShard};
+use dyad_index::lexical::TextShard;
 use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 use dyad_index::{
@@ -33,6 +34,8 @@ pub struct Report {
     pub model: ModelRecord,
     /// How dense and BM25 rankings are fused, where `dyad-searcher learn` has found that for this model.
     pub fusion: Option<FusionRecord>,
+    /// By which BM25 analyses texts.
+    pub language: TextLanguage,
     /// What made the generation out of the one before; absent where an earlier release published.
     pub change: Option<Change>,
     /// The recall that every change must keep.
@@ -89,7 +92,7 @@ pub struct ShardReport {
     pub layers: Vec<LayerReport>,
     /// Bytes of its text index.
     pub text_bytes: u64,
-    /// What made the terms of its text index, [`ANALYZER`] or that of an earlier release; absent where the text index cannot be read.
+    /// What made the terms of its text index: the analyzer of its language, or of an earlier release. Absent where the text index cannot be read.
     pub analyzer: Option<&'static str>,
     /// The certificate.
     pub certificate: Certificate,
@@ -121,7 +124,7 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
     let _lock = ReaderLock::acquire(index, manifest.generation)?;
     let debt = debt(index, &manifest)?;
     let documents = manifest.documents();
-    let Manifest { generation, created_unix_s, tool, model, min_recall, change, shards, .. } = manifest;
+    let Manifest { generation, created_unix_s, tool, model, min_recall, language, change, shards, .. } = manifest;
     let shards: Vec<ShardReport> =
         shards.iter().map(|entry| inspect_shard(index, entry)).collect::<Result<_, Error>>()?;
     let sections = |of: &dyn Fn(&SectionReport) -> bool| -> u64 {
@@ -134,6 +137,7 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
         tool,
         model,
         fusion,
+        language,
         change,
         min_recall,
         documents,
@@ -200,6 +204,11 @@ fn inspect_shard(index: &Path, entry: &ShardEntry) -> Result<ShardReport, Error>
     })
 }
 
+/// Whether an analyzer is one that this release writes terms by.
+fn is_current(analyzer: &str) -> bool {
+    TextLanguage::ALL.iter().any(|language| language.analyzer() == analyzer)
+}
+
 /// Ascending numbers for people: `1 to 487`, or `1, 2, 5 to 9`.
 fn ranges(numbers: &[u64]) -> String {
     let follow = |one: &u64, next: &u64| one + 1 == *next;
@@ -223,6 +232,7 @@ impl fmt::Display for Report {
         let ModelRecord { name, dim, metric, max_tokens, .. } = &self.model;
         writeln!(f, "model         {name}, {dim} values, {metric}, {max_tokens} tokens")?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
+        writeln!(f, "language      {} (`{}`), for BM25", self.language.name(), self.language)?;
         if let Some(FusionRecord { method, dense_weight, learned_from, .. }) = &self.fusion {
             let method = match method {
                 FusionMethod::Rrf => "reciprocal ranks",
@@ -295,8 +305,11 @@ impl fmt::Display for ShardReport {
         }
         let terms = match self.analyzer {
             None => "which cannot be read: see `verify`".to_owned(),
-            Some(ANALYZER) => format!("terms by {ANALYZER}"),
-            Some(earlier) => format!("terms by {earlier}; `merge --all --rebuild` makes them by {ANALYZER}"),
+            Some(analyzer) if is_current(analyzer) => format!("terms by {analyzer}"),
+            Some(earlier) => {
+                let current = TextLanguage::English.analyzer();
+                format!("terms by {earlier}; `merge --all --rebuild` makes them by {current}")
+            }
         };
         writeln!(f, "  text        {}, {terms}", Bytes(self.text_bytes))?;
         writeln!(

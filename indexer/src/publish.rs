@@ -56,6 +56,9 @@ pub(crate) fn publish(index: &Path, draft: Draft, new_model: bool) -> Result<Opt
         check_model(index, &draft.model)?;
     }
     draft.check_recall()?;
+    if draft.parent.is_some() {
+        draft.check_language(manifest::current(index)?.language)?;
+    }
     let generation = manifest::next_generation(index, &lock)?;
     let mut moved = Vec::with_capacity(draft.shards.len());
     let published = move_and_point(index, &lock, draft, generation, &mut moved);
@@ -126,6 +129,7 @@ fn move_and_point(
         tool: TOOL.to_owned(),
         model: draft.model,
         min_recall: draft.min_recall,
+        language: draft.language,
         change: Some(draft.change),
         shards,
     };
@@ -221,6 +225,7 @@ pub(crate) fn content_hash(files: &[FileEntry]) -> u64 {
 mod tests {
     use std::sync::Arc;
 
+    use dyad_index::TextLanguage;
     use dyad_index::manifest::Change;
     use dyad_index::{Certificate, Metric};
 
@@ -234,7 +239,14 @@ mod tests {
     fn publish(index: &Path, model: &ModelRecord, new: bool, built: Vec<CompleteShard>) -> Result<Manifest, Error> {
         let shards = built.into_iter().map(|shard| DraftShard::built(&Arc::new(shard))).collect();
         let change = Change { operation: "build".to_owned(), ..Change::default() };
-        let draft = Draft { parent: None, model: model.clone(), min_recall: None, change, shards };
+        let draft = Draft {
+            parent: None,
+            model: model.clone(),
+            min_recall: None,
+            language: TextLanguage::English,
+            change,
+            shards,
+        };
         super::publish(index, draft, new).map(|manifest| manifest.expect("no parent is asked for"))
     }
 

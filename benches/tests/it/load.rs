@@ -157,6 +157,7 @@ fn write_index(folder: &Path) {
         builder: Builder::Native,
         params: BuildParams { m: 8, ef_construction: 60, seed: 0, threads: 1 },
         row_type: RowType::F32,
+        language: None,
         queries: None,
         target: None,
         new_model: false,

@@ -8,6 +8,7 @@
 //! | [`storage`] | mapping files, the writer's lock |
 //! | [`kernels`] | inner products, chosen once for the machine |
 //! | [`model`], [`certificate`] | records of the model, the build and the measured quality |
+//! | [`language`] | the languages of texts |
 //! | [`rows`] | rows of vectors in memory |
 //! | [`quant`] | codes: sketches of one bit per value, int8 rows |
 //! | [`search`] | the beam search over codes, the exact scan, their results |
@@ -36,6 +37,7 @@ pub mod fusion;
 pub mod graph;
 pub mod ground_truth;
 pub mod kernels;
+pub mod language;
 pub mod layout;
 pub mod lexical;
 pub mod manifest;
@@ -56,6 +58,7 @@ pub use error::{Error, Result};
 pub use fusion::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
 pub use graph::{Graph, Layer};
 pub use ground_truth::{GROUND_TRUTH_FILE, GroundTruth};
+pub use language::TextLanguage;
 pub use layout::{Arranged, Layout};
 pub use model::{BuildRecord, Metric, ModelRecord};
 pub use rows::VectorRows;

@@ -5,6 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dyad_corpus::{CorpusReader, Document, Located, ReadOptions};
 use dyad_index::ModelRecord;
+use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
 use dyad_store::{Object, Remote, find, without_secrets};
 
@@ -15,7 +16,7 @@ use crate::TOOL;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::{BuildParams, Builder};
-use crate::job::Workspace;
+use crate::job::{LanguageSample, Workspace};
 use crate::job_error::JobError;
 use crate::source::{ArraySource, DeclaredModel, Given, OnLong, RemoteSource, VectorSource};
 
@@ -45,6 +46,8 @@ pub struct PlanConfig {
     pub out: String,
     /// How shards are built.
     pub graph: Graph,
+    /// The language by which BM25 analyses texts; by default that of a sample.
+    pub language: Option<TextLanguage>,
     /// Directory for files that are in use.
     pub scratch: PathBuf,
 }
@@ -86,6 +89,11 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
     let slices = slices(&place, &input, &objects, config, sample.bytes_per_document)?;
     let partitions = partitions(slices, config.partition_documents, sample.bytes_per_document);
     let shards = shards(&partitions, config.shard_documents);
+    let language = config.language.unwrap_or_else(|| {
+        let sampled = sample.language.language();
+        sampled.told.iter().for_each(|told| control.progress.note(told));
+        sampled.language
+    });
     let job = Job {
         index: index.url().to_owned(),
         input: input.url().to_owned(),
@@ -95,6 +103,7 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
         has_vectors: matches!(vectors, Vectors::Input(_)),
         on_long: config.on_long,
         graph: config.graph.clone(),
+        language,
         partitions,
         shards,
     };
@@ -132,6 +141,7 @@ fn same(place: &Place<'_>, there: Plan, job: &Job) -> Result<Planned, Error> {
             ("--on-long", format!("{:?}", job.on_long).to_lowercase()),
             ("vectors in the input", job.has_vectors.to_string()),
             ("graph", format!("{:?}", job.graph)),
+            ("language", job.language.to_string()),
             ("partitions", format!("{} ({})", inputs.len(), inputs.join(" "))),
             ("shards", format!("{:?}", job.shards)),
         ]
@@ -151,6 +161,7 @@ struct Sample {
     text_bytes_per_document: f64,
     documents: u64,
     input_bytes: u64,
+    language: LanguageSample,
     texts: Vec<Document>,
 }
 
@@ -182,6 +193,7 @@ impl Sample {
     fn of(path: &Path, slice: &Slice, config: &PlanConfig, objects: &[Object]) -> Result<Self, Error> {
         let read = ReadOptions { max_bad: Some(u64::MAX), ..config.read.clone() };
         let (mut documents, mut text_bytes, mut texts) = (0_u64, 0, Vec::new());
+        let mut language = LanguageSample::default();
         for document in CorpusReader::open(path, &read)? {
             let document = match document {
                 Ok(document) => document.value,
@@ -190,6 +202,9 @@ impl Sample {
             };
             documents += 1;
             text_bytes += document.passage().len();
+            if !language.is_full() {
+                language.add(&document);
+            }
             if texts.len() < SAMPLE_TEXTS {
                 texts.push(document);
             }
@@ -200,6 +215,7 @@ impl Sample {
             text_bytes_per_document: per_document(text_bytes as f64),
             documents,
             input_bytes: objects.iter().map(|object| object.bytes).sum(),
+            language,
             texts,
         })
     }

@@ -2,6 +2,7 @@
 
 use dyad_corpus::{FieldNames, Format, ReadOptions, Split};
 use dyad_index::ModelRecord;
+use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
 use dyad_index::manifest::{FileEntry, MinRecall, ShardEntry};
 use dyad_store::is_plain;
@@ -67,6 +68,9 @@ pub struct Job {
     pub on_long: OnLong,
     /// How shards are built.
     pub graph: Graph,
+    /// By which BM25 analyses texts. Absent where it is English, as in earlier releases.
+    #[serde(default, skip_serializing_if = "TextLanguage::is_english")]
+    pub language: TextLanguage,
     /// What is embedded at a time.
     pub partitions: Vec<Partition>,
     /// For each shard, how many of the partitions it holds, in their order.

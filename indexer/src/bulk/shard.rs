@@ -75,6 +75,7 @@ pub fn shard(
         builder: builder.get(),
         params: &params,
         row_type: plan.job.graph.row_type().unwrap_or_else(|| RowType::usual(plan.job.model.metric)),
+        language: plan.job.language,
         gate: RecallGate { questions: None, target },
         control,
     };
@@ -141,7 +142,7 @@ fn gather<'a>(
     scratch: &Path,
     control: JobControl<'_>,
 ) -> Result<crate::job::Spooled, Error> {
-    let mut spool = Spool::create(scratch, 0, None)?;
+    let mut spool = Spool::create(scratch, 0, plan.job.language, None)?;
     let mut merge = KeyMerge::new(scratch);
     let documents = plan.estimate.documents / plan.job.shards.len().max(1) as u64;
     control.progress.begin("documents", Unit::Documents, Some(documents));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use dyad_files::crc32c_of_file_until;
 use dyad_files::space::{FreeSpace, check_space};
 use dyad_index::Snapshot;
+use dyad_index::TextLanguage;
 use dyad_index::lexical::{StoredDocument, TextDocument};
 use dyad_index::manifest::{Change, METADATA_DIR, MetadataEntry, SHARDS_DIR, ShardEntry};
 use dyad_index::search::VectorRows;
@@ -39,6 +40,8 @@ pub struct MergeConfig {
     /// Builds every graph from nothing, and not from that of the largest shard merged. With `all`, a shard that is merged with no other is
     /// written again too.
     pub rebuild: bool,
+    /// The language by which BM25 analyses texts from then on; by default that of the index. With another one and `all`, every shard is written again.
+    pub language: Option<TextLanguage>,
     /// Most documents of a new shard.
     pub max_documents: u64,
     /// Threads of the graphs' build.
@@ -49,6 +52,13 @@ pub struct MergeConfig {
     pub dry_run: bool,
     /// Returns the free space of the index's disk.
     pub free_space: FreeSpace,
+}
+
+impl MergeConfig {
+    /// The language of the new shards.
+    fn language_of(&self, base: &Snapshot) -> TextLanguage {
+        self.language.unwrap_or(base.manifest().language)
+    }
 }
 
 /// Merges the shards that need it, in one new generation. Documents that others delete meanwhile are deleted in the new
@@ -68,7 +78,11 @@ pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<Outcome, E
         None => config.max_documents,
     };
     let mut groups = mergeable(&base.manifest().shards, max_documents, config.all);
-    if config.all && config.rebuild {
+    let has_other_language = config.language_of(&base) != base.manifest().language;
+    if has_other_language && !config.all {
+        return Err(Error::LanguageOfSome { index: config.index.clone(), language: base.manifest().language });
+    }
+    if config.all && (config.rebuild || has_other_language) {
         // Also those that would otherwise be copied: they get what this release writes.
         let is_left = |at: &usize| !groups.iter().any(|group| group.contains(at));
         let left: Vec<Vec<usize>> = (0..base.manifest().shards.len()).filter(is_left).map(|at| vec![at]).collect();
@@ -109,7 +123,7 @@ pub(super) fn rewrite(
     change: Change,
     control: JobControl<'_>,
 ) -> Result<Outcome, Error> {
-    let model = base.manifest().model.clone();
+    let (model, language) = (base.manifest().model.clone(), config.language_of(&base));
     let mut rewritten: Vec<Rewritten> = Vec::with_capacity(groups.len());
     let workspace = if config.dry_run { None } else { Some(Workspace::create(&config.index)?) };
     let threads = thread_pool(config.threads)?;
@@ -129,7 +143,7 @@ pub(super) fn rewrite(
         let shards = threads.install(|| replaced(base, &rewritten, without, control))?;
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
-        Ok(Some(Draft { parent, model: model.clone(), min_recall, change: change.clone(), shards }))
+        Ok(Some(Draft { parent, model: model.clone(), min_recall, language, change: change.clone(), shards }))
     };
     let outcome = commit(&config.index, config.dry_run, base, prepare)?;
     Ok(Outcome { change, ..outcome })
@@ -154,7 +168,7 @@ fn rewrite_group(
     let label = &shard_label(number, groups.len());
     let group = groups.get(number).map(Vec::as_slice).unwrap_or_default();
     let (builder, params, row_type) = build_like(base, config.threads);
-    let model = &base.manifest().model;
+    let (model, language) = (&base.manifest().model, config.language_of(base));
     let mut members: Vec<(&ShardEntry, &Shard)> = group.iter().filter_map(|at| super::shards(base).nth(*at)).collect();
     // Its documents are the first, so that the build can start from its graph.
     members.sort_by_key(|(entry, _)| std::cmp::Reverse(entry.live()));
@@ -162,7 +176,7 @@ fn rewrite_group(
     let plan = group_plan(base, config, live);
     check_space(&config.index, plan.disk_bytes(live), config.free_space)?;
     let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, 1))?;
-    let mut spool = Spool::create(workspace, number, plan.terms_of_a_shard())?;
+    let mut spool = Spool::create(workspace, number, language, plan.terms_of_a_shard())?;
     let mut sources = Vec::with_capacity(members.len());
     let mut row = Vec::new();
     control.progress.begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));
@@ -203,7 +217,7 @@ fn rewrite_group(
     let gate = RecallGate { questions, target };
     let largest = members.first().filter(|_| !config.rebuild && builder.get().takes_initial());
     let initial = largest.and_then(|(_, shard)| initial_graph(shard, &sources, &params));
-    let shard = ShardBuilder { model, builder: builder.get(), params: &params, row_type, gate, control };
+    let shard = ShardBuilder { model, builder: builder.get(), params: &params, row_type, language, gate, control };
     let built = Some(Arc::new(shard.build(spool.close()?, initial.as_ref(), label)?));
     Ok(Rewritten { built, sources })
 }

@@ -115,7 +115,9 @@ pub fn reembed(
     let mut kept_shards = KeptShards::begin(&config.index)?;
     check_space(&config.index, plan.disk_bytes_after(documents, kept_shards.bytes()?), config.free_space)?;
     let threads = thread_pool(config.threads)?;
-    let shard = ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, gate, control };
+    let language = base.manifest().language;
+    let shard =
+        ShardBuilder { model: &model, builder: builder.get(), params: &params, row_type, language, gate, control };
     let build = |kept: &mut KeptShards, spooled: Spooled, label: &str| -> Result<Fresh, Error> {
         let complete = Arc::new(threads.install(|| kept.build(spooled, &shard, label))?);
         let shard = Shard::open_dir(&complete.dir)?;
@@ -123,8 +125,9 @@ pub fn reembed(
     };
     let pass = |first: usize, shards: usize, source: &mut dyn VectorSource, documents: &mut dyn Batch| {
         let terms = plan.terms_of_a_shard();
-        Pass { workspace: workspace.path(), model: &model, row_type, first, shards, terms, control }
-            .run(documents, source)
+        let (workspace, language) = (workspace.path(), Some(language));
+        let pass = Pass { workspace, model: &model, row_type, language, first, shards, terms, control };
+        Ok::<_, Error>(pass.run(documents, source)?.shards)
     };
 
     let mut fresh = Vec::new();
@@ -142,8 +145,8 @@ pub fn reembed(
         let last = later.last().unwrap_or(&base);
         let current = Snapshot::open_after(&config.index, Some(last))?;
         if current.manifest().generation != last.manifest().generation {
-            if !current.manifest().model.same_space(&old) {
-                // Another job has published another model.
+            if !current.manifest().model.same_space(&old) || current.manifest().language != language {
+                // Another job has published another model, or texts by another language.
                 return Err(Error::Contended);
             }
             let new = since(last, &current, &mut fresh, control)?;
@@ -163,7 +166,7 @@ pub fn reembed(
         let kept = config.target.map(RecallTarget::kept).or(last.manifest().min_recall);
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
         let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
-        let draft = Draft { parent, model: model.clone(), min_recall: kept, change: change.clone(), shards };
+        let draft = Draft { parent, model: model.clone(), min_recall: kept, language, change: change.clone(), shards };
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {
             source.published();

@@ -118,7 +118,7 @@ impl UpsertJob<'_> {
     fn pass(&mut self, base: &Snapshot, documents: &mut Documents<'_>) -> Result<u64, Error> {
         let (control, config, progress) = (self.control, self.config, &mut self.progress);
         let mut check = RowCheck::new(self.shard.model.dim, self.shard.model.metric, self.shard.row_type);
-        let mut spool = Spool::create(self.workspace, progress.passes, None)?;
+        let mut spool = Spool::create(self.workspace, progress.passes, self.shard.language, None)?;
         progress.passes += 1;
         let all = self.source.is_in_step();
         let mut triage = Triage {
@@ -240,6 +240,7 @@ impl UpsertJob<'_> {
             parent: Some(manifest.generation),
             model: self.shard.model.clone(),
             min_recall: manifest.min_recall,
+            language: self.shard.language,
             change: progress.change.clone(),
             shards,
         }))

@@ -16,6 +16,7 @@ use dyad_indexer::source::Corpus;
 use super::bar::Bar;
 use super::documents;
 use super::graph::GraphArguments;
+use super::language::LanguageArguments;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors"]))]
@@ -33,6 +34,8 @@ pub(super) struct Arguments {
     builder: Choice,
     #[command(flatten)]
     graph: GraphArguments,
+    #[command(flatten)]
+    language: LanguageArguments,
     /// Publish an index without documents where there is none to index
     #[arg(long)]
     allow_empty: bool,
@@ -80,6 +83,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         builder: arguments.builder.into(),
         params: arguments.graph.params(documents.threads()?),
         row_type: arguments.graph.row_type(source.model().metric),
+        language: arguments.language.language(),
         target,
         new_model: arguments.new_model,
         allow_empty: arguments.allow_empty,

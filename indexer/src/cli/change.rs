@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use dyad_command::cancel_on_signal;
 use dyad_corpus::KeyLines;
 use dyad_files::space::{boundless, free_space};
+use dyad_index::TextLanguage;
 use dyad_indexer::change::{
     DeleteConfig, MergeConfig, MetadataConfig, MissingKeys, Operation, Outcome, PurgeConfig, UpsertConfig,
     delete_documents, merge, purge, update_metadata, upsert,
@@ -86,6 +87,9 @@ pub(super) struct MergeArguments {
     /// size, or more than two of about one size next to larger ones; and those that are much smaller than one of these
     #[arg(long)]
     all: bool,
+    /// Analyse texts by another language from now on, see `build --language`: every shard is written again
+    #[arg(long, value_name = "LANGUAGE", requires = "all", value_parser = str::parse::<TextLanguage>)]
+    language: Option<TextLanguage>,
     #[command(flatten)]
     rewrite: RewriteArguments,
     #[command(flatten)]
@@ -174,6 +178,7 @@ impl RewriteArguments {
             index: index.to_owned(),
             all,
             rebuild: self.rebuild,
+            language: None,
             max_documents: self.max_documents,
             threads: documents::threads(self.threads)?,
             memory: self.memory.map(|Bytes(bytes)| bytes),
@@ -242,6 +247,7 @@ pub(super) fn compact(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     let config = arguments.rewrite.config(&arguments.index, arguments.all, arguments.report.dry_run)?;
+    let config = MergeConfig { language: arguments.language, ..config };
     let outcome = merge(&config, control)?;
     close(&arguments.index, &outcome, None, &arguments.report, began)
 }

@@ -15,7 +15,7 @@ pub(super) struct GraphArguments {
     /// Links per node on the upper layers, twice as many on layer 0
     #[arg(long, default_value_t = 16)]
     m: usize,
-    /// Beam width of insertion, of which large shards use three eighths: a larger one makes a better graph, and takes longer
+    /// Beam width of insertion, of which large shards use five eighths: a larger one makes a better graph, and takes longer
     #[arg(long, default_value_t = 200)]
     ef_construction: usize,
     /// Seed of the order of insertion and of the sampled documents of the certificate

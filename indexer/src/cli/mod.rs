@@ -31,6 +31,7 @@ mod graph;
 #[cfg(test)]
 mod hints;
 mod inspect;
+mod language;
 mod model;
 mod reembed;
 mod rollback;

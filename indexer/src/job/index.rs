@@ -1,24 +1,24 @@
 //! The steps of a build in order: inputs, plan, one pass over the corpus, the shards one by one, publish.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use dyad_files::create_dir_synced;
 use dyad_files::space::{FreeSpace, check_space};
+use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
 use dyad_index::manifest::{self, Change, Manifest};
 use dyad_index::search::VectorRows;
-use dyad_index::{Certificate, Metric, ModelRecord};
-use xxhash_rust::xxh3::xxh3_64;
+use dyad_index::{Certificate, Metric};
 
 use super::kept::KeptShards;
+use super::pass::{Pass, PassResult};
 use super::shard::ShardBuilder;
-use super::spool::{Spool, Spooled};
+use super::spool::Spooled;
 use super::workspace::Workspace;
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteShard, Draft, DraftShard};
 use crate::error::Error;
-use crate::graph_build::validate::RowCheck;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
 use crate::plan::Plan;
 use crate::publish::{check_model, publish};
@@ -45,6 +45,8 @@ pub struct BuildConfig {
     pub params: BuildParams,
     /// Type of the stored vectors.
     pub row_type: RowType,
+    /// The language by which BM25 analyses texts; by default that of the first documents.
+    pub language: Option<TextLanguage>,
     /// Questions by which recall is measured, see [`Questions::open`]; by default documents serve as questions.
     pub queries: Option<PathBuf>,
     /// Minimum recall of every shard.
@@ -112,12 +114,13 @@ pub fn build_index(
         workspace: workspace.path(),
         model: &model,
         row_type: config.row_type,
+        language: config.language,
         first: 0,
         shards: plan.shards,
         terms: plan.terms_of_a_shard(),
         control,
     };
-    let spooled = pass.run(corpus.as_mut(), source)?;
+    let PassResult { shards: spooled, language } = pass.run(corpus.as_mut(), source)?;
     if spooled.is_empty() && !config.allow_empty {
         return Err(Error::NoDocuments { read: corpus.rejected() });
     }
@@ -129,6 +132,7 @@ pub fn build_index(
         builder: config.builder.get(),
         params: &config.params,
         row_type: config.row_type,
+        language,
         gate,
         control,
     };
@@ -145,7 +149,7 @@ pub fn build_index(
     let change = Change { operation, read, indexed, rejected, truncated, ..Change::default() };
     let shards = built.iter().map(DraftShard::built).collect();
     let min_recall = config.target.map(RecallTarget::kept);
-    let draft = Draft { parent: None, model: model.clone(), min_recall, change, shards };
+    let draft = Draft { parent: None, model: model.clone(), min_recall, language, change, shards };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     source.published();
     kept.published();
@@ -251,57 +255,4 @@ pub(crate) fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, Error> {
 /// Names a shard, by number, in progress and errors; an only one has no name.
 pub(crate) fn shard_label(number: usize, count: usize) -> String {
     if count == 1 { String::new() } else { format!("{}/{count}", number + 1) }
-}
-
-/// The single pass over corpus and vectors.
-pub(crate) struct Pass<'a> {
-    pub(crate) workspace: &'a Path,
-    pub(crate) model: &'a ModelRecord,
-    pub(crate) row_type: RowType,
-    /// Number of the first of the shards, in the workspace.
-    pub(crate) first: usize,
-    pub(crate) shards: usize,
-    /// Most bytes of memory for the terms of each.
-    pub(crate) terms: Option<u64>,
-    pub(crate) control: JobControl<'a>,
-}
-
-impl Pass<'_> {
-    pub(crate) fn run(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
-        // With an encoder service the number of documents is unknown, but the size of the corpus is known.
-        match source.documents() {
-            Some(documents) => self.control.progress.begin("documents", Unit::Documents, Some(documents)),
-            None => self.control.progress.begin("documents", Unit::Bytes, corpus.file_bytes()),
-        }
-        let spooled = self.spool_all(corpus, source);
-        self.control.progress.finish();
-        spooled
-    }
-
-    fn spool_all(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<Vec<Spooled>, Error> {
-        let by_bytes = source.documents().is_none();
-        let mut check = RowCheck::new(self.model.dim, self.model.metric, self.row_type);
-        let mut spools: Vec<Option<Spool>> = (0..self.shards).map(|_| None).collect();
-        let mut bytes_seen = 0;
-        while let Some(mut embedded) = source.pull(corpus, self.control.cancel)? {
-            self.control.check()?;
-            check.check(&embedded.document.key, &mut embedded.row)?;
-            // xxh3 is a fixed function: a key goes to the same shard on every machine and in every release.
-            let number = (xxh3_64(embedded.document.key.as_bytes()) % self.shards as u64) as usize;
-            if let Some(slot) = spools.get_mut(number) {
-                let spool = match slot {
-                    Some(spool) => spool,
-                    None => slot.insert(Spool::create(self.workspace, self.first + number, self.terms)?),
-                };
-                spool.add(&embedded.document, &embedded.row)?;
-            }
-            let bytes = corpus.bytes_read();
-            self.control.progress.advance(if by_bytes { bytes.saturating_sub(bytes_seen) } else { 1 });
-            bytes_seen = bytes;
-        }
-        if let Some(note) = check.note() {
-            self.control.progress.note(&note);
-        }
-        spools.into_iter().flatten().map(Spool::close).collect()
-    }
 }

@@ -15,6 +15,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `index.rs` | the steps in order |
+//! | `pass.rs` | one pass over corpus and vectors |
+//! | `language.rs` | the language of the first documents |
 //! | `spool.rs` | documents and vectors of one shard, spooled to disk in order of arrival |
 //! | `shard.rs` | a spooled shard -> a complete shard directory |
 //! | `kept.rs` | built shards that are kept until they are published |
@@ -22,13 +24,17 @@
 
 mod index;
 mod kept;
+mod language;
+mod pass;
 mod shard;
 mod spool;
 mod workspace;
 
 pub use index::{BuildConfig, Summary, build_index};
-pub(crate) use index::{Pass, shard_label, thread_pool};
+pub(crate) use index::{shard_label, thread_pool};
 pub(crate) use kept::{KeptShards, left_in as kept_shards_in, remove as remove_kept_shard};
+pub(crate) use language::LanguageSample;
+pub(crate) use pass::Pass;
 pub(crate) use shard::{ShardBuilder, entries_of, file_entries};
 pub(crate) use spool::{Spool, Spooled, metadata_json};
 pub(crate) use workspace::Workspace;

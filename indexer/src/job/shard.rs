@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use dyad_files::{crc32c_of_file, sync_dir};
+use dyad_index::TextLanguage;
 use dyad_index::format::{MappedRows, RowType};
-use dyad_index::lexical::ANALYZER;
 use dyad_index::manifest::FileEntry;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
@@ -24,6 +24,8 @@ pub(crate) struct ShardBuilder<'a> {
     pub(crate) builder: &'a dyn GraphBuilder,
     pub(crate) params: &'a BuildParams,
     pub(crate) row_type: RowType,
+    /// By which their texts were analysed.
+    pub(crate) language: TextLanguage,
     pub(crate) gate: RecallGate<'a>,
     pub(crate) control: JobControl<'a>,
 }
@@ -102,7 +104,7 @@ impl ShardBuilder<'_> {
     pub(crate) fn digest(&self, spooled: &Spooled) -> Result<String, Error> {
         let mut hash = Xxh3::new();
         hash.update(&spooled.digest.to_le_bytes());
-        hash.update(ANALYZER.as_bytes());
+        hash.update(self.language.analyzer().as_bytes());
         hash.update(&serde_json::to_vec(&self.meta()).map_err(std::io::Error::from)?);
         // A target is checked again.
         hash.update(format!("{:?} {:?}", self.row_type, self.gate.widths()).as_bytes());

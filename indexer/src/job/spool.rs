@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use dyad_corpus::{Document, Metadata};
+use dyad_index::TextLanguage;
 use dyad_index::lexical::{TextDocument, TextWriter};
 use dyad_index::shard::TEXT_DIR;
 use dyad_index::storage::{Mapped, Scratch};
@@ -43,15 +44,21 @@ pub(crate) fn metadata_json(document: &Document) -> &str {
 
 impl Spool {
     /// Starts shard `number` in a workspace. Its terms take at most about `text_bytes` of memory, where that is given.
-    pub(crate) fn create(workspace: &Path, number: usize, text_bytes: Option<u64>) -> Result<Self, Error> {
+    pub(crate) fn create(
+        workspace: &Path,
+        number: usize,
+        language: TextLanguage,
+        text_bytes: Option<u64>,
+    ) -> Result<Self, Error> {
         let dir = workspace.join(format!("shard-{number:04}"));
         fs_err::create_dir(&dir)?;
         Ok(Self {
             rows: Scratch::create(&workspace.join(format!("shard-{number:04}.rows")))?,
             text: match text_bytes {
-                None => TextWriter::create(&dir.join(TEXT_DIR))?,
+                None => TextWriter::create(&dir.join(TEXT_DIR), language)?,
                 Some(bytes) => {
-                    TextWriter::create_within(&dir.join(TEXT_DIR), usize::try_from(bytes).unwrap_or(usize::MAX))?
+                    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                    TextWriter::create_within(&dir.join(TEXT_DIR), language, bytes)?
                 }
             },
             keys: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use dyad_index::TextLanguage;
 use dyad_index::manifest::{self, FileEntry, Manifest, ShardEntry};
 use dyad_index::storage::WriteLock;
 use dyad_index::{Metric, ModelRecord};
@@ -41,6 +42,7 @@ impl Pushing {
             tool: "test".into(),
             model,
             min_recall: None,
+            language: TextLanguage::English,
             change: None,
             shards,
         };

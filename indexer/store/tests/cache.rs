@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dyad_files::DirLock;
+use dyad_index::TextLanguage;
 use dyad_index::manifest::{self, FileEntry, Manifest, ReaderLock, ShardEntry};
 use dyad_index::storage::WriteLock;
 use dyad_index::{Metric, ModelRecord};
@@ -62,6 +63,7 @@ impl Place {
             tool: "test".into(),
             model,
             min_recall: None,
+            language: TextLanguage::English,
             change: None,
             shards,
         };

@@ -2,7 +2,7 @@
 
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
-use dyad_index::lexical::Question;
+
 use dyad_index::search::Hits;
 use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
 use dyad_index::verify::verify_current as verify;
@@ -37,7 +37,7 @@ fn every_document_is_found_by_its_vector_and_by_its_words() {
         assert_eq!(stored.metadata_json, metadata.unwrap_or_default());
     }
     let hits =
-        snapshot.search_text(&Question::new("document 123"), 1, None, snapshot.statistics(), &Never).unwrap().hits;
+        snapshot.search_text(&snapshot.question("document 123"), 1, None, snapshot.statistics(), &Never).unwrap().hits;
     assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some("doc-0123"));
 
     let findings = verify(&fixture.index()).unwrap();

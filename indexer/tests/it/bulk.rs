@@ -53,6 +53,7 @@ impl Job {
             out: self.url("job"),
             // As fixtures are built.
             graph: Graph { vector_type: "f32".to_owned(), ..Graph::default() },
+            language: None,
             scratch: self.fixture.path("scratch"),
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyad_corpus::Document;
-use dyad_index::lexical::{ANALYZER, Question};
+use dyad_index::TextLanguage;
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current;
 use dyad_index::{Never, Snapshot};
@@ -72,7 +72,7 @@ fn opens_answers_and_changes(name: &str, format_version: u32, live: &[Document])
         }
     }
     let hits =
-        snapshot.search_text(&Question::new("document 8"), 10, None, snapshot.statistics(), &Never).unwrap().hits;
+        snapshot.search_text(&snapshot.question("document 8"), 10, None, snapshot.statistics(), &Never).unwrap().hits;
     assert_eq!(snapshot.key(hits[0].shard, hits[0].node), Some("doc-0008"));
     drop(snapshot);
     assert!(analyzers(&fixture).iter().all(|analyzer| *analyzer == Some("dyad_en_1")));
@@ -85,7 +85,7 @@ fn opens_answers_and_changes(name: &str, format_version: u32, live: &[Document])
         let snapshot = Snapshot::open(&fixture.index()).unwrap();
         assert_eq!(snapshot.len(), live.len());
         let first = |question: &str| {
-            let question = Question::new(question);
+            let question = snapshot.question(question);
             let hits = snapshot.search_text(&question, 1, None, snapshot.statistics(), &Never).unwrap().hits;
             snapshot.key(hits[0].shard, hits[0].node).unwrap().to_owned()
         };
@@ -93,11 +93,11 @@ fn opens_answers_and_changes(name: &str, format_version: u32, live: &[Document])
     };
     let expected = ["doc-0008", "doc-0020", "doc-0020"];
     assert_eq!(found(), expected, "by the terms of two releases");
-    assert_eq!(analyzers(&fixture).last(), Some(&Some(ANALYZER)));
+    assert_eq!(analyzers(&fixture).last(), Some(&Some(TextLanguage::English.analyzer())));
     assert!(inspect(&fixture.index()).unwrap().to_string().contains("terms by dyad_en_1; `merge --all --rebuild`"));
     merge(&MergeConfig { rebuild: true, ..fixture.merge_config(true) }, JobControl::silent()).unwrap();
     assert_eq!(found(), expected, "by the terms of this one");
-    assert!(analyzers(&fixture).iter().all(|analyzer| *analyzer == Some(ANALYZER)));
+    assert!(analyzers(&fixture).iter().all(|analyzer| *analyzer == Some(TextLanguage::English.analyzer())));
 }
 
 /// Those that made the terms of its shards.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyad_corpus::Document;
-use dyad_index::lexical::{FieldValue, Filter, Question};
+use dyad_index::lexical::{FieldValue, Filter};
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current;
 use dyad_index::{Never, Snapshot, manifest};
@@ -70,7 +70,10 @@ fn answers(snapshot: &Snapshot, filter: Option<&Filter>) -> Vec<Vec<(String, u32
             let graph = snapshot.search_dense(&[&row], &wide, allowed, &Never).unwrap();
             assert_eq!(named(&graph[0].hits), named(&found[0].hits), "the graph finds all of {k}");
             all.push(named(
-                &snapshot.search_text(&Question::new(text), k, allowed, snapshot.statistics(), &Never).unwrap().hits,
+                &snapshot
+                    .search_text(&snapshot.question(text), k, allowed, snapshot.statistics(), &Never)
+                    .unwrap()
+                    .hits,
             ));
         }
     }

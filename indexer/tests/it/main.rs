@@ -20,6 +20,7 @@ mod golden;
 mod kept;
 mod kept_shards;
 mod kill;
+mod languages;
 mod life;
 mod long;
 mod memory;

@@ -87,17 +87,21 @@ fn previous(status: &v1::StatusResponse) -> anyhow::Result<u64> {
 /// One line for each index; `*` marks the default one.
 fn print_list(out: &mut impl std::io::Write, indexes: &[v1::IndexInfo]) -> std::io::Result<()> {
     let width = indexes.iter().map(|index| index.name.len()).max().unwrap_or(0).max(4);
-    writeln!(out, "  {:<width$}  {:>10}  {:>10}  {:>6}  model", "name", "generation", "documents", "shards")?;
+    writeln!(
+        out,
+        "  {:<width$}  {:>10}  {:>10}  {:>6}  {:<8}  model",
+        "name", "generation", "documents", "shards", "language"
+    )?;
     for index in indexes {
         let mark = if index.is_default { '*' } else { ' ' };
-        let v1::IndexInfo { name, generation, documents, shards, .. } = index;
+        let v1::IndexInfo { name, generation, documents, shards, language, .. } = index;
         let (model, fingerprint) =
             index.model.as_ref().map_or(("none", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
         let tower = if index.has_question_tower { "" } else { ", no question tower" };
         let fingerprint = fingerprint.get(..12).unwrap_or(fingerprint);
         write!(
             out,
-            "{mark} {name:<width$}  {generation:>10}  {documents:>10}  {shards:>6}  {model} {fingerprint}{tower}"
+            "{mark} {name:<width$}  {generation:>10}  {documents:>10}  {shards:>6}  {language:<8}  {model} {fingerprint}{tower}"
         )?;
         if !index.degraded_reason.is_empty() {
             write!(out, "  DEGRADED: {}", index.degraded_reason)?;

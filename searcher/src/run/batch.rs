@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use dyad_index::lexical::{CorpusStatistics, Question};
+use dyad_index::lexical::CorpusStatistics;
 use dyad_index::search::{Hits, NodeSet};
 use dyad_index::snapshot::{Coverage, DenseParams, Hit, Snapshot};
 use rayon::prelude::*;
@@ -228,7 +228,7 @@ impl Batch {
         all.into_par_iter().try_for_each(|(Member { item, found, .. }, allowed)| {
             if let Some(depth) = item.plan.text_depth {
                 let started = Instant::now();
-                let (question, statistics) = (Question::new(&item.query), self.statistics()?);
+                let (question, statistics) = (self.snapshot.question(&item.query), self.statistics()?);
                 let weighed = question.weigh(statistics, &*self.cancel)?;
                 let weighed = weighed.ok_or_else(|| self.cancel.deadline_error())?;
                 let hits = self.snapshot.search_weighed(&weighed, depth, allowed, &*self.cancel)?;

@@ -1,7 +1,7 @@
 //! Explains why a document is, or is not, among the hits of a search: the search is run by its own plan, and the document's exact
 //! place in each ranking is computed by reading every vector and every matching document.
 
-use dyad_index::lexical::{Question, Weighed};
+use dyad_index::lexical::Weighed;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{DenseParams, Hit, Shard, Snapshot};
 use rayon::prelude::*;
@@ -77,7 +77,7 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
         let rank = ahead.ok_or_else(|| cancel.deadline_error())? as u32 + 1;
         told.dense_exact = Some(Placement { rank, score });
     }
-    let question = Question::new(&item.query);
+    let question = snapshot.question(&item.query);
     told.terms = question.terms().to_vec();
     let weighed = question.weigh(batch.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
     if let Some((_, json)) = weighed.explain(&own.text, node)? {

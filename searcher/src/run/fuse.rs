@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use dyad_index::lexical::{Question, Weighed};
+use dyad_index::lexical::Weighed;
 use dyad_index::search::Scored;
 use dyad_index::snapshot::{Hit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
@@ -96,7 +96,7 @@ impl Batch {
     /// exactly they have the words of the question.
     fn bounded_bm25(&self, query: &str, mut hits: Vec<Hit>) -> Result<(Vec<Hit>, Vec<f32>)> {
         let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
-        let question = Question::new(query);
+        let question = snapshot.question(query);
         let weighed = question.weigh(self.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
         let bound = weighed.bound();
         for of_shard in hits.chunk_by_mut(|a, b| a.shard == b.shard) {

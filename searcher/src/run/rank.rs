@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use dyad_index::lexical::{MAX_WORD_BYTES, Question, Snippets, question_note};
+use dyad_index::lexical::{MAX_WORD_BYTES, Snippets, question_note, script_note};
 use dyad_index::snapshot::{Hit, Snapshot};
 use rayon::prelude::*;
 
@@ -93,7 +93,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     let fuse_us = micros(fusing);
 
     let of_filter = filtered.map(|filtered| filtered.notes.clone());
-    let of_words = plan.text_depth.and_then(|_| left_out(&item.query, &text.0.hits));
+    let of_words = plan.text_depth.map_or_else(Vec::new, |_| notes_of_words(snapshot, &item.query, &text.0.hits));
     let of_groups = grouped.as_ref().and_then(|grouped| grouped.note.clone());
     let of_depth = deeper_note.filter(|_| plan.mode == Mode::Hybrid);
     let notes = of_filter.into_iter().flatten().chain(of_words).chain(of_groups).chain(of_depth).collect();
@@ -135,9 +135,12 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     }))
 }
 
-/// What BM25 has left out of a question, where that could be anything: if it has found something, all words of an ordinary length count.
-fn left_out(question: &str, found: &[Hit]) -> Option<String> {
-    if found.is_empty() || question.len() > MAX_WORD_BYTES { question_note(question) } else { None }
+/// What BM25 has left out of a question, and what it does not analyse. If it has found something, all words of an ordinary length count.
+fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[Hit]) -> Vec<String> {
+    let language = snapshot.manifest().language;
+    let may_leave_out = found.is_empty() || question.len() > MAX_WORD_BYTES;
+    let left_out = may_leave_out.then(|| question_note(language, question)).flatten();
+    left_out.into_iter().chain(script_note(language, question)).collect()
 }
 
 /// How a filter was run; `scans` are the shards that were scanned, where any were searched.
@@ -160,7 +163,7 @@ fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBud
         return Ok(());
     }
     let (fetching, has_fields) = (Instant::now(), plan.fields != StoredFields::None);
-    let question = (plan.snippet_bytes > 0).then(|| Question::new(&item.query));
+    let question = (plan.snippet_bytes > 0).then(|| snapshot.question(&item.query));
     let weighed = question
         .as_ref()
         .map(|question| question.weigh(batch.statistics()?, &**cancel)?.ok_or_else(|| cancel.deadline_error()));

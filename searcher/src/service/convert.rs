@@ -106,6 +106,7 @@ fn index_info(engine: &Engine, index: &ServedIndex, caller: &Caller) -> v1::Inde
         model: Some(model(record)),
         has_question_tower: tower.is_some(),
         degraded_reason: damage.into_iter().chain(failed).collect::<Vec<_>>().join("; "),
+        language: snapshot.manifest().language.code().to_owned(),
     }
 }
 

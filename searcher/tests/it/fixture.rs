@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use dyad_files::crc32c_of_file;
+use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
 use dyad_index::lexical::{TextDocument, TextWriter};
 use dyad_index::manifest::{self, FileEntry, Manifest, ShardEntry};
@@ -74,13 +75,8 @@ pub(crate) fn one_rank() -> Vec<RankScore> {
 
 /// What a shard says of itself.
 pub(crate) fn certificate(part: usize, vectors: usize) -> Certificate {
-    let point = |ef, recall_at_10| RecallPoint {
-        ef,
-        recall_at_10,
-        recall_at_100: None,
-        distance_computations: 0.0,
-        scored: 0.0,
-    };
+    let (recall_at_100, distance_computations, scored) = (None, 0.0, 0.0);
+    let point = |ef, recall_at_10| RecallPoint { ef, recall_at_10, recall_at_100, distance_computations, scored };
     let recall = [vec![point(48, 0.9), point(200, 0.99)], vec![point(64, 0.9), point(300, 0.98)]][part % 2].clone();
     Certificate {
         vectors: vectors as u64,
@@ -130,24 +126,16 @@ pub(crate) fn write_linked_index(
     graph: impl Fn(usize) -> Graph,
 ) {
     let lock = WriteLock::acquire(index).unwrap();
-    let meta = ShardMeta {
-        model: model(fingerprint),
-        build: BuildRecord {
-            builder: "complete".into(),
-            m: 0,
-            ef_construction: 0,
-            seed: 0,
-            threads: 1,
-            tool: "test".into(),
-        },
-    };
+    let (builder, tool) = ("complete".into(), "test".into());
+    let build = BuildRecord { builder, m: 0, ef_construction: 0, seed: 0, threads: 1, tool };
+    let meta = ShardMeta { model: model(fingerprint), build };
     let mut shards = Vec::new();
     for part in 0..2 {
         let id = format!("g{generation}-{part}");
         let dir = index.join("shards").join(&id);
         fs_err::create_dir_all(&dir).unwrap();
         let mine: Vec<_> = documents.iter().skip(part).step_by(2).collect();
-        let mut text = TextWriter::create(&dir.join(TEXT_DIR)).unwrap();
+        let mut text = TextWriter::create(&dir.join(TEXT_DIR), TextLanguage::English).unwrap();
         for (key, body) in &mine {
             text.add(TextDocument { key, title: "Title", text: body, metadata_json: &metadata(key) }).unwrap();
         }
@@ -182,9 +170,20 @@ pub(crate) fn write_linked_index(
         });
     }
     let model = model(fingerprint);
-    let (parent, tool, min_recall, change) = (None, "test".into(), None, None);
-    let manifest =
-        Manifest { format_version: 1, generation, parent, created_unix_s: 1, tool, model, min_recall, change, shards };
+    let (created_unix_s, tool, language) = (1, "test".into(), TextLanguage::English);
+    let (parent, min_recall, change, format_version) = (None, None, None, 1);
+    let manifest = Manifest {
+        format_version,
+        generation,
+        parent,
+        created_unix_s,
+        tool,
+        model,
+        min_recall,
+        language,
+        change,
+        shards,
+    };
     manifest::publish(index, &manifest, &lock).unwrap();
 }
 

@@ -18,9 +18,10 @@ mod groups;
 mod http;
 mod indexes;
 mod indexes_served;
+#[cfg(feature = "torch")]
+mod languages;
 mod learn;
 mod limits;
-#[cfg(feature = "torch")]
 mod local;
 mod memory;
 mod min_max;

@@ -1,32 +1,46 @@
-//! Text to terms: words (`words.rs`), lower case, without accents, English stop words out, English Snowball stems.
+//! Text to terms, by the language of an index: words (`words.rs`, `cjk.rs`), lower case, without accents, stop words out, Snowball stems.
+//!
+//! English takes the accents off first, as ever. Other languages have stop words and endings with accents (`für`, `été`), so that there
+//! they come off last.
+
+use std::sync::OnceLock;
 
 use tantivy::tokenizer::{
     AsciiFoldingFilter, Language, LowerCaser, Stemmer, StopWordFilter, TextAnalyzer, TextAnalyzerBuilder, Tokenizer,
 };
 
+use super::cjk::CjkWords;
 use super::lengths::TermCount;
-use super::words::{LongWords, LowerComposeFilter, MAX_WORD_BYTES, Words};
-
-/// Name under which every index registers the analyzer. A change of the analyzer needs a new name, so that an earlier release refuses
-/// the index instead of searching it by other terms.
-pub const ANALYZER: &str = "dyad_en_2";
+use super::words::{LongWords, LowerComposeFilter, Words};
+use crate::language::TextLanguage;
 
 /// The analyzer of a text index: that of its writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Analyzer {
-    /// `dyad_en_1`: combining marks and soft hyphens end a word.
+    /// `dyad_en_1`, of earlier releases: English, and combining marks and soft hyphens end a word.
     First,
-    /// [`ANALYZER`].
-    Current,
+    /// That of a language.
+    Of(TextLanguage),
 }
 
 impl Analyzer {
-    pub(super) const ALL: [Self; 2] = [Self::Current, Self::First];
-
-    pub(super) fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::First => "dyad_en_1",
-            Self::Current => ANALYZER,
+            Self::Of(language) => language.analyzer(),
+        }
+    }
+
+    /// That of a name; none where this release has no such analyzer.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let current = TextLanguage::ALL.into_iter().map(Self::Of);
+        current.chain([Self::First]).find(|analyzer| analyzer.name() == name)
+    }
+
+    pub(super) const fn language(self) -> TextLanguage {
+        match self {
+            Self::First => TextLanguage::English,
+            Self::Of(language) => language,
         }
     }
 
@@ -34,60 +48,51 @@ impl Analyzer {
         match self {
             Self::First => {
                 let words = TextAnalyzer::builder(Words::bare());
-                stemmed(words.filter(LowerCaser).filter(AsciiFoldingFilter), TermCount::default())
+                english(words.filter(LowerCaser).filter(AsciiFoldingFilter), TermCount::default())
             }
-            Self::Current => analyzer(),
+            Self::Of(language) => counting_analyzer(language, TermCount::default(), LongWords::default()),
         }
     }
 }
 
-/// The analyzer.
-pub(super) fn analyzer() -> TextAnalyzer {
-    counting_analyzer(TermCount::default(), LongWords::default())
+/// The analyzer of a language, which counts its terms, and the words that are too long to be one.
+pub(super) fn counting_analyzer(language: TextLanguage, count: TermCount, long: LongWords) -> TextAnalyzer {
+    if language.is_english() {
+        let words = TextAnalyzer::builder(Words::counted(long));
+        return english(words.filter(LowerComposeFilter::default()).filter(AsciiFoldingFilter), count);
+    }
+    let lower = LowerComposeFilter { dotless: language == TextLanguage::Turkish };
+    let mut words = TextAnalyzer::builder(CjkWords::counted(long)).filter(lower).dynamic();
+    let stop_words = if language == TextLanguage::Cjk { Some(Language::English) } else { language.snowball() };
+    if let Some(stop_words) = stop_words.and_then(stop_words_of) {
+        words = words.filter_dynamic(stop_words);
+    }
+    if let Some(snowball) = language.snowball() {
+        words = words.filter_dynamic(Stemmer::new(snowball));
+    }
+    words.filter_dynamic(AsciiFoldingFilter).filter_dynamic(count).build()
 }
 
-/// The same, which counts its terms, and the words that are too long to be one.
-pub(super) fn counting_analyzer(count: TermCount, long: LongWords) -> TextAnalyzer {
-    let words = TextAnalyzer::builder(Words::counted(long));
-    stemmed(words.filter(LowerComposeFilter).filter(AsciiFoldingFilter), count)
-}
-
-/// Without stop words, and the rest stemmed.
-fn stemmed<T: Tokenizer>(words: TextAnalyzerBuilder<T>, count: TermCount) -> TextAnalyzer {
-    match StopWordFilter::new(Language::English) {
+/// English without stop words, and the rest stemmed.
+fn english<T: Tokenizer>(words: TextAnalyzerBuilder<T>, count: TermCount) -> TextAnalyzer {
+    match stop_words_of(Language::English) {
         Some(stop_words) => words.filter(stop_words).filter(Stemmer::new(Language::English)).filter(count).build(),
         // Only without tantivy's feature `stopwords`, which the workspace sets.
         None => words.filter(Stemmer::new(Language::English)).filter(count).build(),
     }
 }
 
-/// What BM25 leaves out of a question, where that is all of it or a word of a length that no index holds.
-pub fn question_note(text: &str) -> Option<String> {
-    let long = LongWords::default();
-    let mut words = TextAnalyzer::builder(Words::counted(long.clone())).build();
-    let mut all: Vec<String> = Vec::new();
-    words.token_stream(text).process(&mut |word| all.push(word.text.clone()));
-    if long.count() > 0 {
-        let count = long.count();
-        return Some(format!("BM25 leaves out {count} words of {MAX_WORD_BYTES} bytes or more"));
-    }
-    if !terms(text).is_empty() {
-        return None;
-    }
-    let first: Vec<String> = all.iter().take(NAMED).map(|word| format!("`{word}`")).collect();
-    let more = if all.len() > NAMED { ", ..." } else { "" };
-    Some(match all.len() {
-        0 => "the question has no word that BM25 could search".to_owned(),
-        _ => format!("the question has only stop words, which BM25 leaves out: {}{more}", first.join(", ")),
-    })
+/// The stop words of a language: made once, and shared by all analyzers.
+fn stop_words_of(language: Language) -> Option<StopWordFilter> {
+    static LISTS: [OnceLock<Option<StopWordFilter>>; TextLanguage::ALL.len()] =
+        [const { OnceLock::new() }; TextLanguage::ALL.len()];
+    let place = TextLanguage::ALL.into_iter().position(|one| one.snowball() == Some(language))?;
+    LISTS.get(place)?.get_or_init(|| StopWordFilter::new(language)).clone()
 }
 
-/// Words that a note names.
-const NAMED: usize = 5;
-
-/// The terms of a text, in order, repeated where the text repeats them.
-pub fn terms(text: &str) -> Vec<String> {
-    terms_by(Analyzer::Current, text)
+/// The terms that the analyzer of a language makes of a text, in order, repeated where the text repeats them.
+pub fn terms(language: TextLanguage, text: &str) -> Vec<String> {
+    terms_by(Analyzer::Of(language), text)
 }
 
 /// The terms that an analyzer makes of a text.

@@ -20,6 +20,7 @@ use super::wand::{TermCursor, block_max_wand};
 use super::{CorpusStatistics, Question, TextShard, text_error};
 use crate::cancel::Cancel;
 use crate::error::Result;
+use crate::language::TextLanguage;
 use crate::search::{Completeness, Hits, NodeSet, Scored, TopK};
 
 /// Postings that are scored without a check for cancellation: some milliseconds. tantivy's own scorer, which never checks,
@@ -30,6 +31,7 @@ const QUICK_STEPS: u64 = 1 << 24;
 
 /// A question whose terms have their weights: their statistics in the corpus have been looked up once, for all shards.
 pub struct Weighed<'a> {
+    language: TextLanguage,
     current: WeighedTerms<'a>,
     /// For shards of earlier releases, where there are any and their terms are others.
     first: Option<WeighedTerms<'a>>,
@@ -116,7 +118,7 @@ impl Question {
                 weighed => weighed,
             },
         };
-        Ok(Some(Weighed { current, first, statistics, quick: QUICK_POSTINGS }))
+        Ok(Some(Weighed { language: self.language(), current, first, statistics, quick: QUICK_POSTINGS }))
     }
 }
 
@@ -145,6 +147,11 @@ impl<'a> WeighedTerms<'a> {
 }
 
 impl Weighed<'_> {
+    /// The analyzer of its terms.
+    pub(super) fn analyzer(&self) -> Analyzer {
+        Analyzer::Of(self.language)
+    }
+
     /// The terms that a shard is searched by.
     fn of(&self, shard: &TextShard) -> &WeighedTerms<'_> {
         match (&self.first, shard.analyzer) {

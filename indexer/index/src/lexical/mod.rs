@@ -5,6 +5,8 @@
 //! | `schema.rs` | fields |
 //! | `analyzer.rs` | text to terms |
 //! | `words.rs` | the words of a text |
+//! | `cjk.rs` | the same of scripts without spaces |
+//! | `question_notes.rs` | notes on words of a question that an index does not analyse |
 //! | `writer.rs` | one segment, in which document `i` is node `i` of the vectors |
 //! | `parts.rs` | the merge of what was written within a limit of memory |
 //! | `reader.rs` | stored fields |
@@ -27,6 +29,7 @@
 
 mod analyzer;
 mod bm25;
+mod cjk;
 mod column;
 mod column_reader;
 mod exact_number;
@@ -38,6 +41,7 @@ mod lengths;
 mod notes;
 mod parts;
 mod question;
+mod question_notes;
 mod read_only;
 mod reader;
 mod schema;
@@ -49,7 +53,7 @@ mod wand;
 mod words;
 mod writer;
 
-pub use analyzer::{ANALYZER, question_note, terms};
+pub use analyzer::terms;
 pub use bm25::Weighed;
 pub use column::{COLUMN_BYTES, ColumnValue, FieldColumn};
 pub use exact_number::ExactNumber;
@@ -57,6 +61,7 @@ pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use fields_of::{MetadataFieldName, MetadataFields};
 pub use filter::Filter;
 pub use question::Question;
+pub use question_notes::{question_note, script_note};
 pub use reader::{StoredDocument, TextShard};
 pub use snippet::{Snippet, Snippets};
 pub use statistics::CorpusStatistics;

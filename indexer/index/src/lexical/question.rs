@@ -4,6 +4,7 @@ use tantivy::Term;
 
 use super::analyzer::{Analyzer, terms_by};
 use super::schema::schema;
+use crate::language::TextLanguage;
 
 /// The terms that an analyzer makes of a question, in order: a repeated word counts as often as it occurs.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,6 +16,7 @@ pub(super) struct QuestionTerms {
 /// A question as terms.
 #[derive(Debug)]
 pub struct Question {
+    language: TextLanguage,
     current: QuestionTerms,
     /// By the analyzer of earlier releases, where these are others.
     first: Option<QuestionTerms>,
@@ -30,18 +32,24 @@ impl QuestionTerms {
 }
 
 impl Question {
-    /// Analyzes a question.
-    pub fn new(text: &str) -> Self {
-        let current = QuestionTerms::new(text, Analyzer::Current);
+    /// Analyzes a question, which is asked of an index of that language.
+    pub fn new(language: TextLanguage, text: &str) -> Self {
+        let current = QuestionTerms::new(text, Analyzer::Of(language));
         // Both make the same of ASCII.
-        let first = if text.is_ascii() { None } else { Some(QuestionTerms::new(text, Analyzer::First)) };
+        let has_first = language.is_english() && !text.is_ascii();
+        let first = has_first.then(|| QuestionTerms::new(text, Analyzer::First));
         let first = first.filter(|first| *first != current);
-        Self { current, first }
+        Self { language, current, first }
     }
 
     /// Terms after analysis, in order.
     pub fn terms(&self) -> &[String] {
         &self.current.words
+    }
+
+    /// The language by which it is analysed.
+    pub(super) fn language(&self) -> TextLanguage {
+        self.language
     }
 
     pub(super) fn current(&self) -> &QuestionTerms {

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
-use tantivy::schema::Value as _;
+use tantivy::schema::{FieldType, Schema, Value as _};
 use tantivy::{DocAddress, Index, IndexReader, ReloadPolicy, Searcher, TantivyDocument};
 
 use super::analyzer::Analyzer;
@@ -13,6 +13,7 @@ use super::read_only::ReadOnlyDirectory;
 use super::schema::{Fields, schema, schema_by};
 use super::text_error;
 use crate::error::{Error, Result};
+use crate::language::TextLanguage;
 
 /// Blocks of stored fields that a shard keeps uncompressed. A block is 16 KiB, or one document where that is larger: 1 MiB
 /// at most. tantivy's 100 would be 100 MiB for each shard of large documents.
@@ -49,6 +50,14 @@ impl std::fmt::Debug for TextShard {
     }
 }
 
+/// The analyzer that an index names, where its fields are those of this release.
+fn analyzer_of(schema: &Schema) -> Option<Analyzer> {
+    let body = schema.get_field("body").ok()?;
+    let FieldType::Str(options) = schema.get_field_entry(body).field_type() else { return None };
+    let analyzer = Analyzer::named(options.get_indexing_options()?.tokenizer())?;
+    (*schema == schema_by(analyzer).0).then_some(analyzer)
+}
+
 impl TextShard {
     /// Maps an index that [`TextWriter`](super::TextWriter) has written.
     pub fn open(dir: &Path) -> Result<Self> {
@@ -65,8 +74,8 @@ impl TextShard {
         // tantivy trusts the lengths in its files, and panics where a damaged one is out of range.
         let opened = std::panic::catch_unwind(AssertUnwindSafe(|| -> tantivy::Result<(Option<Analyzer>, Searcher)> {
             let index = Index::open(ReadOnlyDirectory::open(dir)?)?;
-            let analyzer = Analyzer::ALL.into_iter().find(|analyzer| index.schema() == schema_by(*analyzer).0);
-            for analyzer in Analyzer::ALL {
+            let analyzer = analyzer_of(&index.schema());
+            if let Some(analyzer) = analyzer {
                 index.tokenizers().register(analyzer.name(), analyzer.build());
             }
             let reader: IndexReader = index
@@ -81,7 +90,11 @@ impl TextShard {
         };
         let (analyzer, searcher) = opened.map_err(&failed)?;
         let Some(analyzer) = analyzer else {
-            return Err(damaged("schema", "the fields of this release".to_owned(), "others".to_owned()));
+            return Err(damaged(
+                "schema",
+                "the fields and an analyzer of this release".to_owned(),
+                "others".to_owned(),
+            ));
         };
         let segments = searcher.segment_readers();
         if segments.len() > 1 || segments.iter().any(tantivy::SegmentReader::has_deletes) {
@@ -91,9 +104,14 @@ impl TextShard {
         Ok(Self { searcher, fields, analyzer, lengths, path: dir.to_owned(), columns: KeptColumns::default() })
     }
 
-    /// Name of the analyzer that made its terms: [`ANALYZER`](super::ANALYZER), or that of an earlier release.
+    /// Name of the analyzer that made its terms: that of its language, or of an earlier release.
     pub fn analyzer(&self) -> &'static str {
         self.analyzer.name()
+    }
+
+    /// The language of its texts.
+    pub fn language(&self) -> TextLanguage {
+        self.analyzer.language()
     }
 
     /// Its directory.

@@ -3,6 +3,7 @@
 use tantivy::schema::{BytesOptions, Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions};
 
 use super::analyzer::Analyzer;
+use crate::language::TextLanguage;
 
 /// The fields of a document.
 #[derive(Debug, Clone, Copy)]
@@ -21,9 +22,9 @@ pub(super) struct Fields {
     pub(super) facts: Field,
 }
 
-/// The schema and its fields.
+/// The schema of an English index and its fields, which are those of all.
 pub(super) fn schema() -> (Schema, Fields) {
-    schema_by(Analyzer::Current)
+    schema_by(Analyzer::Of(TextLanguage::English))
 }
 
 /// The same of an index that was written by this analyzer; its fields are the same.

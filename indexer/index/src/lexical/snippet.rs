@@ -6,7 +6,6 @@ use std::ops::Range;
 use tantivy::snippet::{SnippetGenerator, collapse_overlapped_ranges};
 
 use super::Weighed;
-use super::analyzer::analyzer;
 use super::schema::schema;
 
 /// A part of a text.
@@ -38,7 +37,7 @@ impl Snippets {
         let terms: BTreeMap<String, f32> =
             question.inverse_frequencies().map(|(term, idf)| (term.to_owned(), idf)).collect();
         // tantivy counts bytes, whatever the name of its parameter says.
-        Self { generator: SnippetGenerator::new(terms, analyzer(), fields.text, bytes), bytes }
+        Self { generator: SnippetGenerator::new(terms, question.analyzer().build(), fields.text, bytes), bytes }
     }
 
     /// The best part of a text; its beginning where it has none of the terms.
@@ -69,18 +68,19 @@ fn beginning(text: &str, bytes: usize) -> &str {
 mod tests {
     use super::*;
     use crate::cancel::Never;
+    use crate::language::TextLanguage;
     use crate::lexical::{CorpusStatistics, Question, TextDocument, TextShard, TextWriter};
 
     /// Snippets of a corpus in which `common` is in every document, and `rare` in one.
     fn snippets(question: &str, bytes: usize, texts: &[&str]) -> Vec<Snippet> {
         let dir = tempfile::tempdir().unwrap();
-        let mut writer = TextWriter::create(dir.path()).unwrap();
+        let mut writer = TextWriter::create(dir.path(), TextLanguage::English).unwrap();
         for (number, text) in ["common rare", "common", "common words", "common sense"].iter().enumerate() {
             writer.add(TextDocument { key: &number.to_string(), title: "", text, metadata_json: "" }).unwrap();
         }
         writer.finish().unwrap();
         let shard = TextShard::open(dir.path()).unwrap();
-        let question = Question::new(question);
+        let question = Question::new(TextLanguage::English, question);
         let weighed = question.weigh(&CorpusStatistics::new([&shard]), &Never).unwrap().unwrap();
         let snippets = Snippets::new(&weighed, bytes);
         texts.iter().map(|text| snippets.of(text)).collect()

@@ -12,6 +12,7 @@ use zerocopy::IntoBytes as _;
 use super::{Filter, StoredDocument, TextDocument, TextShard, TextWriter};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
+use crate::language::TextLanguage;
 use crate::search::NodeSet;
 
 /// The file of the nodes.
@@ -29,7 +30,8 @@ pub struct MetadataUpdates {
 
 /// Writes updates into a new directory: nodes ascending, each with its document, whose text is left out.
 pub fn write_updates<'a>(dir: &Path, documents: impl IntoIterator<Item = (u32, &'a StoredDocument)>) -> Result<()> {
-    let mut text = TextWriter::create(&dir.join(TEXT_DIR))?;
+    // It has no text to analyse.
+    let mut text = TextWriter::create(&dir.join(TEXT_DIR), TextLanguage::default())?;
     let mut nodes: Vec<u32> = Vec::new();
     for (node, StoredDocument { key, title, metadata_json, .. }) in documents {
         if nodes.last().is_some_and(|last| *last >= node) {

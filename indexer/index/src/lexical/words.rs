@@ -5,6 +5,7 @@
 //! accents that have no letter of their own, the points of Hebrew, the vowel marks of Arabic, and all that is invisible. In scripts without
 //! spaces between words marks cut as they always did, and so they do in what would be longer than any word.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,13 +53,9 @@ impl Tokenizer for Words {
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
         self.token.reset();
-        WordStream {
-            text,
-            at: 0,
-            bare_until: if self.bare { usize::MAX } else { 0 },
-            left_out: &self.left_out,
-            token: &mut self.token,
-        }
+        let bare_until = if self.bare { usize::MAX } else { 0 };
+        let words = WordCursor { text, at: 0, bare_until };
+        WordStream { text, words, left_out: &self.left_out, token: &mut self.token }
     }
 }
 
@@ -66,15 +63,56 @@ impl Tokenizer for Words {
 #[derive(Debug)]
 pub(super) struct WordStream<'a> {
     text: &'a str,
-    /// What has been read, in bytes.
-    at: usize,
-    /// Where marks end words: before this place.
-    bare_until: usize,
+    words: WordCursor<'a>,
     left_out: &'a LongWords,
     token: &'a mut Token,
 }
 
-impl WordStream<'_> {
+/// A place in a text between two words.
+#[derive(Debug)]
+pub(super) struct WordCursor<'a> {
+    text: &'a str,
+    /// What has been read, in bytes.
+    at: usize,
+    /// Where marks end words: before this place.
+    bare_until: usize,
+}
+
+impl<'a> WordCursor<'a> {
+    /// At the beginning of a text.
+    pub(super) fn new(text: &'a str) -> Self {
+        Self::from(text, 0)
+    }
+
+    /// At a place in a text.
+    pub(super) fn from(text: &'a str, at: usize) -> Self {
+        Self { text, at, bare_until: 0 }
+    }
+
+    /// The end of the text.
+    pub(super) fn end(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The place of the next word; those that are too long are left out and counted.
+    pub(super) fn next(&mut self, left_out: &LongWords) -> Option<Range<usize>> {
+        while let Some(begin) = self.start() {
+            let mut end = self.word_end(begin, begin < self.bare_until);
+            if end - begin >= MAX_WORD_BYTES && begin >= self.bare_until {
+                // Its parts between marks may be short enough.
+                self.bare_until = end;
+                end = self.word_end(begin, true);
+            }
+            self.at = end;
+            if end - begin >= MAX_WORD_BYTES {
+                left_out.0.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            return Some(begin..end);
+        }
+        None
+    }
+
     /// The start of the next word.
     fn start(&self) -> Option<usize> {
         let mut at = self.at;
@@ -95,7 +133,7 @@ impl WordStream<'_> {
     }
 
     /// The end of the word that begins at `begin`.
-    fn end(&self, begin: usize, bare: bool) -> usize {
+    fn word_end(&self, begin: usize, bare: bool) -> usize {
         let belongs = |c: char| c.is_alphanumeric() || (!bare && extends(c));
         let mut at = begin;
         loop {
@@ -112,23 +150,10 @@ impl TokenStream for WordStream<'_> {
     fn advance(&mut self) -> bool {
         self.token.text.clear();
         self.token.position = self.token.position.wrapping_add(1);
-        while let Some(begin) = self.start() {
-            let mut end = self.end(begin, begin < self.bare_until);
-            if end - begin >= MAX_WORD_BYTES && begin >= self.bare_until {
-                // Its parts between marks may be short enough.
-                self.bare_until = end;
-                end = self.end(begin, true);
-            }
-            self.at = end;
-            if end - begin >= MAX_WORD_BYTES {
-                self.left_out.0.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            (self.token.offset_from, self.token.offset_to) = (begin, end);
-            self.token.text.push_str(&self.text[begin..end]);
-            return true;
-        }
-        false
+        let Some(word) = self.words.next(self.left_out) else { return false };
+        (self.token.offset_from, self.token.offset_to) = (word.start, word.end);
+        self.token.text.push_str(&self.text[word]);
+        true
     }
 
     fn token(&self) -> &Token {
@@ -162,7 +187,7 @@ static BYTE_KINDS: [ByteKind; 256] = {
 };
 
 /// Whether a character belongs to the one before it.
-fn extends(c: char) -> bool {
+pub(super) fn extends(c: char) -> bool {
     !c.is_ascii() && (is_invisible(c) || is_combining_mark(c)) && !is_of_script_without_spaces(c)
 }
 
@@ -193,20 +218,24 @@ fn is_decoration(c: char) -> bool {
 }
 
 /// Lowers words as tantivy's `LowerCaser` does, composes them, and leaves decorations out.
-#[derive(Debug, Clone)]
-pub(super) struct LowerComposeFilter;
+#[derive(Debug, Clone, Default)]
+pub(super) struct LowerComposeFilter {
+    /// Whether I is the capital letter of ı, as in Turkish.
+    pub(super) dotless: bool,
+}
 
 impl TokenFilter for LowerComposeFilter {
     type Tokenizer<T: Tokenizer> = LowerComposeTokenizer<T>;
 
     fn transform<T: Tokenizer>(self, tokenizer: T) -> LowerComposeTokenizer<T> {
-        LowerComposeTokenizer { tokenizer, buffer: String::new() }
+        LowerComposeTokenizer { tokenizer, dotless: self.dotless, buffer: String::new() }
     }
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct LowerComposeTokenizer<T> {
     tokenizer: T,
+    dotless: bool,
     buffer: String,
 }
 
@@ -214,13 +243,15 @@ impl<T: Tokenizer> Tokenizer for LowerComposeTokenizer<T> {
     type TokenStream<'a> = LowerComposeStream<'a, T::TokenStream<'a>>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> Self::TokenStream<'a> {
-        LowerComposeStream { tail: self.tokenizer.token_stream(text), buffer: &mut self.buffer }
+        let tail = self.tokenizer.token_stream(text);
+        LowerComposeStream { tail, dotless: self.dotless, buffer: &mut self.buffer }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct LowerComposeStream<'a, S> {
     tail: S,
+    dotless: bool,
     buffer: &'a mut String,
 }
 
@@ -230,6 +261,9 @@ impl<S: TokenStream> TokenStream for LowerComposeStream<'_, S> {
             return false;
         }
         let text = &mut self.tail.token_mut().text;
+        if self.dotless && text.contains('I') {
+            *text = text.replace('I', "ı");
+        }
         if text.is_ascii() {
             text.make_ascii_lowercase();
             return true;
@@ -278,7 +312,7 @@ mod tests {
     }
 
     fn words(text: &str) -> Vec<String> {
-        let mut analyzer = TextAnalyzer::builder(Words::default()).filter(LowerComposeFilter).build();
+        let mut analyzer = TextAnalyzer::builder(Words::default()).filter(LowerComposeFilter::default()).build();
         all(&mut analyzer, text).into_iter().map(|token| token.text).collect()
     }
 

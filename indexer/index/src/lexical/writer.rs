@@ -8,12 +8,14 @@ use dyad_files::sync_dir;
 use tantivy::directory::MmapDirectory;
 use tantivy::{Index, SingleSegmentIndexWriter, TantivyDocument};
 
+use super::analyzer::{Analyzer, counting_analyzer};
 use super::lengths::{LengthsWriter, TermCount};
 use super::parts::merge;
-use super::schema::{Fields, schema};
+use super::schema::{Fields, schema_by};
 use super::words::LongWords;
-use super::{ANALYZER, analyzer::counting_analyzer, facts, text_error};
+use super::{facts, text_error};
 use crate::error::Result;
+use crate::language::TextLanguage;
 
 /// Memory that the term dictionary starts with; it grows with the shard.
 const MEMORY_BUDGET: usize = 64 << 20;
@@ -35,6 +37,8 @@ pub struct TextDocument<'a> {
 pub struct TextWriter {
     writer: SingleSegmentIndexWriter,
     fields: Fields,
+    /// By which the texts are analysed.
+    language: TextLanguage,
     path: PathBuf,
     /// Bytes in memory from which a part is written, those of an empty one among them; none where all is one part.
     limit: Option<usize>,
@@ -60,13 +64,18 @@ fn part(dir: &Path, number: usize) -> PathBuf {
 }
 
 /// A segment in a new directory, whose terms are counted.
-fn begin(dir: &Path, count: &TermCount, long: &LongWords) -> Result<(SingleSegmentIndexWriter, Fields)> {
+fn begin(
+    dir: &Path,
+    language: TextLanguage,
+    count: &TermCount,
+    long: &LongWords,
+) -> Result<(SingleSegmentIndexWriter, Fields)> {
     fs_err::create_dir_all(dir)?;
     let failed = text_error(dir);
     let directory = MmapDirectory::open(dir).map_err(|error| failed(error.into()))?;
-    let (schema, fields) = schema();
+    let (schema, fields) = schema_by(Analyzer::Of(language));
     let tokenizers = tantivy::tokenizer::TokenizerManager::default();
-    tokenizers.register(ANALYZER, counting_analyzer(count.clone(), long.clone()));
+    tokenizers.register(language.analyzer(), counting_analyzer(language, count.clone(), long.clone()));
     let writer = Index::builder()
         .schema(schema)
         .tokenizers(tokenizers)
@@ -77,18 +86,18 @@ fn begin(dir: &Path, count: &TermCount, long: &LongWords) -> Result<(SingleSegme
 
 impl TextWriter {
     /// Starts an index in a new directory. All of its terms stay in memory until it is finished.
-    pub fn create(dir: &Path) -> Result<Self> {
+    pub fn create(dir: &Path, language: TextLanguage) -> Result<Self> {
         let (lengths, long) = (LengthsWriter::default(), LongWords::default());
-        let (writer, fields) = begin(dir, &lengths.count, &long)?;
-        Ok(Self { writer, fields, path: dir.to_owned(), limit: None, parts: 0, lengths, long })
+        let (writer, fields) = begin(dir, language, &lengths.count, &long)?;
+        Ok(Self { writer, fields, language, path: dir.to_owned(), limit: None, parts: 0, lengths, long })
     }
 
     /// The same with terms written to the disk whenever they take `bytes` of memory more than none do, and merged in the end: what is read is the same.
-    pub fn create_within(dir: &Path, bytes: usize) -> Result<Self> {
+    pub fn create_within(dir: &Path, language: TextLanguage, bytes: usize) -> Result<Self> {
         let (lengths, long) = (LengthsWriter::default(), LongWords::default());
-        let (writer, fields) = begin(&part(dir, 0), &lengths.count, &long)?;
+        let (writer, fields) = begin(&part(dir, 0), language, &lengths.count, &long)?;
         let limit = writer.mem_usage().saturating_add(bytes);
-        Ok(Self { writer, fields, path: dir.to_owned(), limit: Some(limit), parts: 0, lengths, long })
+        Ok(Self { writer, fields, language, path: dir.to_owned(), limit: Some(limit), parts: 0, lengths, long })
     }
 
     /// Adds the next document: the first is node 0.
@@ -117,7 +126,7 @@ impl TextWriter {
         self.lengths.add();
         if self.limit.is_some_and(|limit| self.writer.mem_usage() >= limit) {
             self.parts += 1;
-            let (next, _) = begin(&part(&self.path, self.parts), &self.lengths.count, &self.long)?;
+            let (next, _) = begin(&part(&self.path, self.parts), self.language, &self.lengths.count, &self.long)?;
             std::mem::replace(&mut self.writer, next).finalize().map_err(text_error(&self.path))?;
         }
         Ok(())

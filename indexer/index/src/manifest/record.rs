@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use crate::language::TextLanguage;
 use crate::model::ModelRecord;
 
 /// Version that this build writes, and the newest that it reads. Version 1 had no deletions: its readers would return
@@ -42,6 +43,9 @@ pub struct Manifest {
     /// The recall that every shard must keep; a change that breaks it is not published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_recall: Option<MinRecall>,
+    /// By which texts are analysed. Absent where it is English, as in earlier releases.
+    #[serde(default, skip_serializing_if = "TextLanguage::is_english")]
+    pub language: TextLanguage,
     /// The change that made this generation. Absent where an earlier release published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,

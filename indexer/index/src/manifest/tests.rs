@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::Error;
+use crate::language::TextLanguage;
 use crate::shard::ShardMeta;
 use crate::storage::WriteLock;
 
@@ -16,8 +17,18 @@ fn manifest(generation: u64) -> Manifest {
     let files = vec![FileEntry { path: "text/meta.json".into(), bytes: 2, crc32c: 3 }];
     let shards =
         vec![ShardEntry { id: "abc".into(), documents: 7, files, deleted: None, metadata: None, calibration: None }];
-    let (parent, tool, min_recall, change) = (None, "t".into(), None, None);
-    Manifest { format_version: 2, generation, parent, created_unix_s: 5, tool, model, min_recall, change, shards }
+    Manifest {
+        format_version: 2,
+        generation,
+        parent: None,
+        created_unix_s: 5,
+        tool: "t".into(),
+        model,
+        min_recall: None,
+        language: TextLanguage::English,
+        change: None,
+        shards,
+    }
 }
 
 fn index() -> (tempfile::TempDir, WriteLock) {

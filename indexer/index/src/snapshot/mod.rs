@@ -118,7 +118,7 @@ impl Snapshot {
             let number = before?.manifest.shards.iter().position(|entry| entry.id == id)?;
             before?.shards.get(number)
         };
-        let shards = manifest.shards.iter().map(|entry| Shard::open(index, &manifest.model, entry, known(&entry.id)));
+        let shards = manifest.shards.iter().map(|entry| Shard::open(index, &manifest, entry, known(&entry.id)));
         let shards = shards.collect::<Result<Vec<_>>>()?;
         let statistics = CorpusStatistics::new(shards.iter().map(|shard| &*shard.text))
             .without(shards.iter().filter_map(|shard| shard.deletions.clone()));
@@ -139,6 +139,11 @@ impl Snapshot {
     /// Its shards, in the manifest's order.
     pub fn shards(&self) -> &[Shard] {
         &self.shards
+    }
+
+    /// A question as its BM25 analyses it.
+    pub fn question(&self, text: &str) -> Question {
+        Question::new(self.manifest.language, text)
     }
 
     /// BM25 statistics over all shards.

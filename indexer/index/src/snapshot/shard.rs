@@ -12,7 +12,7 @@ use crate::deletions::Deletions;
 use crate::error::{Error, Result};
 use crate::ground_truth::GROUND_TRUTH_FILE;
 use crate::lexical::{Filter, MetadataUpdates, StoredDocument, TextShard};
-use crate::manifest::{METADATA_DIR, MetadataEntry, SHARDS_DIR, ShardEntry};
+use crate::manifest::{METADATA_DIR, Manifest, MetadataEntry, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
 use crate::search::{Hits, MinCompetitive, NodeSet, Scored, SearchParams};
 use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
@@ -80,7 +80,8 @@ pub struct Shard {
 
 impl Shard {
     /// Opens a shard, or shares its open files with `known`, unless one of them was replaced.
-    pub(super) fn open(index: &Path, model: &ModelRecord, entry: &ShardEntry, known: Option<&Self>) -> Result<Self> {
+    pub(super) fn open(index: &Path, manifest: &Manifest, entry: &ShardEntry, known: Option<&Self>) -> Result<Self> {
+        let model = &manifest.model;
         let dir = index.join(SHARDS_DIR).join(&entry.id);
         let mut files = Vec::with_capacity(entry.files.len());
         for file in &entry.files {
@@ -103,6 +104,10 @@ impl Shard {
                 format!("`{}` {} of {} values, {}", model.name, model.fingerprint, model.dim, model.metric)
             };
             return Err(unlike(dense.path().to_owned(), "META, model", say(model), say(found)));
+        }
+        if text.language() != manifest.language {
+            let (expected, got) = (manifest.language.to_string(), text.language().to_string());
+            return Err(unlike(text.path().to_owned(), "language", expected, got));
         }
         let counts = (dense.len() as u64, text.len() as u64);
         if counts != (entry.documents, entry.documents) {

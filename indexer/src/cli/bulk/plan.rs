@@ -13,6 +13,7 @@ use dyad_proto::client::{ClientConfig, CredentialOptions};
 
 use super::super::documents::{Compared, Long, connect};
 use super::super::graph::GraphArguments;
+use super::super::language::LanguageArguments;
 use super::super::model::ModelArguments;
 use super::scratch::Scratch;
 
@@ -60,6 +61,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     graph: GraphArguments,
     #[command(flatten)]
+    language: LanguageArguments,
+    #[command(flatten)]
     scratch: Scratch,
     /// Print the plan as JSON
     #[arg(long)]
@@ -84,6 +87,7 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
         index: arguments.index,
         out: arguments.out,
         graph: Graph::new(Builder::Native, &params, row_type, target.map(RecallTarget::kept)),
+        language: arguments.language.language(),
         scratch: arguments.scratch.path(),
     };
     anyhow::ensure!(

@@ -173,9 +173,9 @@ class Calls(unittest.TestCase):
             searcher.explain("k", "q")
             searcher.explain("k", dyad.Request("q", index="news"))
             self.assertEqual([request.search.index for request in server.requests[-2:]], ["wiki", "news"])
-            server.listed.indexes.add(name="wiki", is_default=True, generation=3, documents=7, shards=2, has_question_tower=True)
+            server.listed.indexes.add(name="wiki", is_default=True, generation=3, documents=7, shards=2, has_question_tower=True, language="de")
             server.listed.indexes[0].model.fingerprint = "f00d"
-            listed = dyad.IndexInfo("wiki", True, 3, 7, 2, 0, "f00d", True, "")
+            listed = dyad.IndexInfo("wiki", True, 3, 7, 2, 0, "f00d", True, "", "de")
             self.assertEqual(searcher.indexes(), [listed])
         with serving() as (server, target), dyad.Searcher(target) as searcher:
             self.assertEqual(searcher.search("q").index, "")

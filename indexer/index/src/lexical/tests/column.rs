@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::cancel::Never;
+use crate::language::TextLanguage;
 use crate::lexical::{ColumnValue, FieldValue, TextDocument, TextShard, TextWriter};
 
 fn shard(metadata: &[String]) -> (tempfile::TempDir, TextShard) {
     let dir = tempfile::tempdir().unwrap();
-    let mut writer = TextWriter::create(dir.path()).unwrap();
+    let mut writer = TextWriter::create(dir.path(), TextLanguage::English).unwrap();
     for (number, metadata_json) in metadata.iter().enumerate() {
         let (key, title) = (format!("k{number:04}"), if number % 3 == 0 { "" } else { "one" });
         writer.add(TextDocument { key: &key, title, text: "text", metadata_json }).unwrap();

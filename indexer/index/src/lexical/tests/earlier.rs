@@ -41,7 +41,7 @@ fn earlier(dir: &Path) -> TextShard {
 }
 
 fn current(dir: &Path) -> TextShard {
-    let mut writer = TextWriter::create(dir).unwrap();
+    let mut writer = TextWriter::create(dir, TextLanguage::English).unwrap();
     for (number, text) in WORDS.iter().enumerate() {
         writer.add(TextDocument { key: &number.to_string(), title: "", text, metadata_json: "" }).unwrap();
     }
@@ -53,11 +53,11 @@ fn current(dir: &Path) -> TextShard {
 fn shards_of_both_analyzers_are_searched_by_their_own_words() {
     let dir = tempfile::tempdir().unwrap();
     let (old, new) = (earlier(&dir.path().join("old")), current(&dir.path().join("new")));
-    assert_eq!((old.analyzer(), new.analyzer()), ("dyad_en_1", ANALYZER));
+    assert_eq!((old.analyzer(), new.analyzer()), ("dyad_en_1", TextLanguage::English.analyzer()));
     for shards in [vec![&old], vec![&new], vec![&old, &new]] {
         let statistics = CorpusStatistics::new(shards.iter().copied());
         for (number, word) in WORDS.iter().enumerate() {
-            let question = Question::new(word);
+            let question = Question::new(TextLanguage::English, word);
             let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
             for shard in &shards {
                 let found = weighed.best(shard, 1, &|_| "", None, &Never).unwrap().hits;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::lexical::analyzer::{ANALYZER, analyzer};
+use crate::language::TextLanguage;
+use crate::lexical::analyzer::Analyzer;
 use crate::lexical::facts;
 use crate::lexical::schema::schema;
 use crate::lexical::{ExactNumber, FieldValue, Filter, TextDocument, TextShard, TextWriter};
@@ -44,7 +45,7 @@ fn documents() -> Vec<(String, String, Value)> {
 
 fn shard(documents: &[(String, String, Value)]) -> (tempfile::TempDir, TextShard) {
     let dir = tempfile::tempdir().unwrap();
-    let mut writer = TextWriter::create(dir.path()).unwrap();
+    let mut writer = TextWriter::create(dir.path(), TextLanguage::English).unwrap();
     for (key, title, metadata) in documents {
         let metadata = if metadata.is_null() { String::new() } else { metadata.to_string() };
         writer.add(TextDocument { key, title, text: "text", metadata_json: &metadata }).unwrap();
@@ -220,7 +221,8 @@ fn shard_of_doubles(documents: &[(String, String, Value)]) -> (tempfile::TempDir
     let dir = tempfile::tempdir().unwrap();
     let (schema, fields) = schema();
     let tokenizers = tantivy::tokenizer::TokenizerManager::default();
-    tokenizers.register(ANALYZER, analyzer());
+    let analyzer = Analyzer::Of(TextLanguage::English);
+    tokenizers.register(analyzer.name(), analyzer.build());
     let directory = tantivy::directory::MmapDirectory::open(dir.path()).unwrap();
     let index = tantivy::Index::builder().schema(schema).tokenizers(tokenizers);
     let mut writer: tantivy::SingleSegmentIndexWriter = index.single_segment_index_writer(directory, 64 << 20).unwrap();

@@ -15,7 +15,10 @@ fn text(seed: usize, words: usize) -> String {
 }
 
 fn shard(dir: &std::path::Path, texts: &[&String], within: Option<usize>) -> TextShard {
-    let writer = within.map_or_else(|| TextWriter::create(dir), |bytes| TextWriter::create_within(dir, bytes));
+    let writer = match within {
+        None => TextWriter::create(dir, TextLanguage::English),
+        Some(bytes) => TextWriter::create_within(dir, TextLanguage::English, bytes),
+    };
     let mut writer = writer.unwrap();
     for (number, text) in texts.iter().enumerate() {
         let key = number.to_string();

@@ -3,6 +3,7 @@
 mod column;
 mod earlier;
 mod filter;
+mod languages;
 mod lengths;
 mod wand;
 
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::cancel::Never;
+use crate::language::TextLanguage;
 
 const TEXTS: [&str; 9] = [
     "The quick brown fox jumps over the lazy dog",
@@ -26,8 +28,9 @@ const TEXTS: [&str; 9] = [
 fn shards(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Vec<String>>) {
     let dir = tempfile::tempdir().unwrap();
     let mut keys = vec![Vec::new(); count];
-    let mut writers: Vec<_> =
-        (0..count).map(|i| TextWriter::create(&dir.path().join(i.to_string())).unwrap()).collect();
+    let mut writers: Vec<_> = (0..count)
+        .map(|i| TextWriter::create(&dir.path().join(i.to_string()), TextLanguage::English).unwrap())
+        .collect();
     for (i, text) in TEXTS.iter().enumerate() {
         let key = format!("k{i}");
         let title = if i == 3 { "Final" } else { "" };
@@ -47,9 +50,9 @@ fn parts_that_are_merged_are_read_as_one() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, merged, one) = (dir.path().join("whole"), dir.path().join("merged"), dir.path().join("one"));
     let mut writers = [
-        TextWriter::create(&whole).unwrap(),
-        TextWriter::create_within(&merged, 1).unwrap(),
-        TextWriter::create_within(&one, usize::MAX).unwrap(),
+        TextWriter::create(&whole, TextLanguage::English).unwrap(),
+        TextWriter::create_within(&merged, TextLanguage::English, 1).unwrap(),
+        TextWriter::create_within(&one, TextLanguage::English, usize::MAX).unwrap(),
     ];
     let mut keys = Vec::new();
     for (i, text) in TEXTS.iter().cycle().take(40).enumerate() {
@@ -78,7 +81,7 @@ fn parts_that_are_merged_are_read_as_one() {
 }
 
 fn search(shards: &[TextShard], keys: &[Vec<String>], question: &str, k: usize) -> Vec<(String, f32)> {
-    let question = Question::new(question);
+    let question = Question::new(TextLanguage::English, question);
     let question = question.weigh(&CorpusStatistics::new(shards), &Never).unwrap().unwrap();
     let mut hits: Vec<(String, f32)> = Vec::new();
     for (shard, keys) in shards.iter().zip(keys) {
@@ -96,13 +99,13 @@ fn oracle(question: &str) -> Vec<(String, f32)> {
     let documents: Vec<Vec<String>> = TEXTS
         .iter()
         .enumerate()
-        .map(|(i, text)| terms(&format!("{} {text}", if i == 3 { "Final" } else { "" })))
+        .map(|(i, text)| terms(TextLanguage::English, &format!("{} {text}", if i == 3 { "Final" } else { "" })))
         .collect();
     let n = documents.len() as f32;
     let average = documents.iter().map(Vec::len).sum::<usize>() as f32 / n;
     let mut scores = BTreeMap::new();
     for (i, document) in documents.iter().enumerate() {
-        for term in terms(question) {
+        for term in terms(TextLanguage::English, question) {
             let df = documents.iter().filter(|document| document.contains(&term)).count() as f32;
             let tf = document.iter().filter(|word| **word == term).count() as f32;
             if tf > 0.0 {
@@ -120,10 +123,10 @@ fn oracle(question: &str) -> Vec<(String, f32)> {
 #[test]
 fn analysis_folds_stops_and_stems() {
     assert_eq!(
-        terms("The naïve Foxes were jumping, JUMPING in Curaçao!"),
+        terms(TextLanguage::English, "The naïve Foxes were jumping, JUMPING in Curaçao!"),
         ["naiv", "fox", "were", "jump", "jump", "curacao"]
     );
-    assert!(terms("the of and").is_empty());
+    assert!(terms(TextLanguage::English, "the of and").is_empty());
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn scores_equal_the_formula_however_many_shards_there_are() {
 fn ties_at_the_cut_go_to_the_smaller_key() {
     let dir = tempfile::tempdir().unwrap();
     let keys: Vec<String> = (0..500).rev().map(|i| format!("k{i:03}")).collect();
-    let mut writer = TextWriter::create(dir.path()).unwrap();
+    let mut writer = TextWriter::create(dir.path(), TextLanguage::English).unwrap();
     for key in &keys {
         writer.add(TextDocument { key, title: "", text: "same words here", metadata_json: "" }).unwrap();
     }
@@ -181,7 +184,7 @@ fn an_explanation_sums_to_the_score() {
     let (shard, node) =
         (0..2).find_map(|shard| Some((shard, keys[shard].iter().position(|key| *key == best.0)?))).unwrap();
     let explain = |question: &str| {
-        let question = Question::new(question);
+        let question = Question::new(TextLanguage::English, question);
         let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
         weighed.explain(&shards[shard], node as u32).unwrap()
     };
@@ -238,7 +241,8 @@ fn a_flipped_byte_never_ends_the_process() {
 /// `c² / n` from the texts themselves, whatever the shards.
 #[test]
 fn exactness_is_the_share_of_idf_squared_over_the_documents_that_hold_the_rarest_term() {
-    let of_text = |text: &str| terms(text).into_iter().collect::<std::collections::BTreeSet<String>>();
+    let of_text =
+        |text: &str| terms(TextLanguage::English, text).into_iter().collect::<std::collections::BTreeSet<String>>();
     // The title of the fourth is a term of it, and of no question here.
     let documents: Vec<_> = TEXTS.iter().map(|text| of_text(text)).collect();
     for count in [1, 2, 4] {
@@ -253,14 +257,14 @@ fn exactness_is_the_share_of_idf_squared_over_the_documents_that_hold_the_rarest
             "zebra fox fox",
             "the of",
         ] {
-            let question = Question::new(text);
+            let question = Question::new(TextLanguage::English, text);
             let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
             let holding = |term: &String| documents.iter().filter(|all| all.contains(term)).count();
             let idf = |term: &String| {
                 let (all, some) = (documents.len() as f64, holding(term) as f64);
                 (1.0 + (all - some + 0.5) / (some + 0.5)).ln()
             };
-            let asked = terms(text);
+            let asked = terms(TextLanguage::English, text);
             let total: f64 = asked.iter().map(idf).sum();
             for (number, shard) in shards.iter().enumerate() {
                 let nodes: Vec<u32> = (0..shard.len() as u32).collect();

@@ -8,6 +8,7 @@ use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
 
 use crate::cancel::Never;
+use crate::language::TextLanguage;
 use crate::lexical::{CorpusStatistics, Question, TextDocument, TextShard, TextWriter};
 use crate::search::{NodeSet, Scored, TopK};
 
@@ -26,7 +27,7 @@ fn unlike_shards() -> (tempfile::TempDir, Vec<TextShard>) {
     let shards = [(0, DOCUMENTS, 6), (1, DOCUMENTS, 200), (2, 128, 30), (3, 0, 1)];
     let shards = shards.map(|(part, documents, longest)| {
         let path = dir.path().join(part.to_string());
-        let mut writer = TextWriter::create(&path).unwrap();
+        let mut writer = TextWriter::create(&path, TextLanguage::English).unwrap();
         for i in 0..documents {
             let words = 1 + random(&mut state, longest);
             let mut text: Vec<String> =
@@ -83,7 +84,7 @@ fn slowly(question: &str, shards: &[TextShard], shard: &TextShard) -> Vec<(u32, 
     use tantivy::schema::IndexRecordOption::WithFreqs;
     use tantivy::{DocSet as _, TERMINATED};
     let mut sums: BTreeMap<u32, f32> = BTreeMap::new();
-    for word in super::terms(question) {
+    for word in super::terms(TextLanguage::English, question) {
         let term = Term::from_field_text(shard.fields.body, &word);
         let weight = Bm25Weight::for_terms(&Slow(shards), std::slice::from_ref(&term)).unwrap();
         for segment in shard.searcher.segment_readers() {
@@ -115,7 +116,7 @@ fn scores_are_sums_in_the_questions_order_to_the_last_bit_and_no_hit_is_lost() {
     let (_dir, shards) = unlike_shards();
     let statistics = CorpusStatistics::new(&shards);
     for text in QUESTIONS {
-        let question = Question::new(text);
+        let question = Question::new(TextLanguage::English, text);
         let mut question = question.weigh(&statistics, &Never).unwrap().unwrap();
         for (part, shard) in shards.iter().enumerate() {
             let keys = keys(shard, part);
@@ -147,7 +148,7 @@ fn scores_are_sums_in_the_questions_order_to_the_last_bit_and_no_hit_is_lost() {
 fn it_asks_whether_to_stop_also_while_it_skips() {
     let (_dir, shards) = unlike_shards();
     let statistics = CorpusStatistics::new(&shards);
-    let question = Question::new("w0 w1 w2 w3 w4 w6 w8 w9 rare");
+    let question = Question::new(TextLanguage::English, "w0 w1 w2 w3 w4 w6 w8 w9 rare");
     let mut question = question.weigh(&statistics, &Never).unwrap().unwrap();
     question.quick = 0;
     let (shard, keys) = (&shards[1], keys(&shards[1], 1));
@@ -179,7 +180,7 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
     }
     let stop = || true;
     assert!(!question.each(shard, |_, _| (), &stop).unwrap());
-    assert!(Question::new("w0 w1").weigh(&statistics, &stop).unwrap().is_none());
+    assert!(Question::new(TextLanguage::English, "w0 w1").weigh(&statistics, &stop).unwrap().is_none());
 }
 
 /// What was looked up again and again: once per term and shard is enough, whatever the number of shards.
@@ -192,7 +193,7 @@ fn a_term_that_is_asked_twice_is_weighed_once_and_counts_twice() {
         asked.fetch_add(1, Ordering::Relaxed);
         false
     };
-    let (once, twice) = (Question::new("w5"), Question::new("w5 w5"));
+    let (once, twice) = (Question::new(TextLanguage::English, "w5"), Question::new(TextLanguage::English, "w5 w5"));
     let (once, twice) =
         (once.weigh(&statistics, &Never).unwrap().unwrap(), twice.weigh(&statistics, &stop).unwrap().unwrap());
     assert_eq!(asked.load(Ordering::Relaxed), 4, "between terms");
@@ -214,7 +215,7 @@ fn questions_over_many_shards() {
     let mut shards_of = |count: usize, documents: usize| -> Vec<TextShard> {
         let shard = |part: usize| {
             let path = dir.path().join(format!("{count}-{part}"));
-            let mut writer = TextWriter::create(&path).unwrap();
+            let mut writer = TextWriter::create(&path, TextLanguage::English).unwrap();
             for i in 0..documents / count {
                 // Words as frequent as in texts: the n-th has a share of 1/n.
                 let text: Vec<String> = (0..60)
@@ -238,7 +239,7 @@ fn questions_over_many_shards() {
             let (mut ours, mut tantivys) = (Vec::new(), Vec::new());
             for _ in 0..15 {
                 let began = std::time::Instant::now();
-                let question = Question::new(&text);
+                let question = Question::new(TextLanguage::English, &text);
                 let question = question.weigh(&statistics, &Never).unwrap().unwrap();
                 for (shard, keys) in shards.iter().zip(&keys) {
                     question.best(shard, 10, &|node| keys[node as usize].as_str(), None, &Never).unwrap();

@@ -159,6 +159,8 @@ class IndexInfo:
     has_question_tower: bool
     #: Why a part of its answers is missing; empty where nothing is.
     degraded: str
+    #: By which BM25 analyses texts and questions, such as "en"; empty of a server before there were others.
+    language: str = ""
 
 
 def _placement(parent: Any, name: str) -> Placement | None:
@@ -253,6 +255,7 @@ def indexes(message: admin_pb2.ListIndexesResponse) -> list[IndexInfo]:
             fingerprint=one.model.fingerprint,
             has_question_tower=one.has_question_tower,
             degraded=one.degraded_reason,
+            language=one.language,
         )
         for one in message.indexes
     ]
