@@ -12,6 +12,7 @@ use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 use dyad_index::{
     BuildRecord, Certificate, Deletions, FusionMethod, FusionRecord, LearnedFrom, ModelRecord, QuerySource,
+    RerankMeasured, RerankRecord,
 };
 use serde::Serialize;
 
@@ -34,6 +35,8 @@ pub struct Report {
     pub model: ModelRecord,
     /// How dense and BM25 rankings are fused, where `dyad-searcher learn` has found that for this model.
     pub fusion: Option<FusionRecord>,
+    /// What a cross encoder has brought, where `dyad-searcher learn --reranker` has measured that for this model.
+    pub reranking: Option<RerankRecord>,
     /// By which BM25 analyses texts.
     pub language: TextLanguage,
     /// What made the generation out of the one before; absent where an earlier release published.
@@ -131,12 +134,14 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
         shards.iter().flat_map(|shard| &shard.sections).filter(|section| of(section)).map(|section| section.bytes).sum()
     };
     let fusion = FusionRecord::load(index, &model.fingerprint)?;
+    let reranking = RerankRecord::load(index, &model.fingerprint)?;
     Ok(Report {
         generation,
         created_unix_s,
         tool,
         model,
         fusion,
+        reranking,
         language,
         change,
         min_recall,
@@ -244,6 +249,14 @@ impl fmt::Display for Report {
                 f,
                 "fusion        {method}, dense weight {dense_weight}; learned from {questions} questions of {data} ({split}): \
                  nDCG@10 {learned:.4}, by default {default:.4}, dense {dense:.4}, BM25 {bm25:.4}"
+            )?;
+        }
+        if let Some(RerankRecord { reranker, depth, measured_on, .. }) = &self.reranking {
+            let RerankMeasured { data, split, questions, before, after, p } = measured_on;
+            writeln!(
+                f,
+                "reranking     by {reranker}, {depth} hits: nDCG@10 {before:.4} to {after:.4} (p = {p:.3}) on {questions} questions of \
+                 {data} ({split})"
             )?;
         }
         if let Some(change) = &self.change {

@@ -4,16 +4,15 @@
 
 use std::path::Path;
 
-use dyad_files::write_atomic;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::learned_file::LearnedFile;
 use crate::storage::WriteLock;
 
 /// Name of the file in the index.
 pub const FUSION_FILE: &str = "fusion.json";
-/// The version that this build writes, and the newest that it reads.
-const VERSION: u32 = 1;
+const FILE: LearnedFile = LearnedFile { name: FUSION_FILE, version: 1, holds: "a learned fusion" };
 
 /// How the scores of two rankings are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,41 +65,21 @@ pub struct LearnedFrom {
 impl FusionRecord {
     /// A record of this build's version.
     pub fn new(fingerprint: String, method: FusionMethod, dense_weight: f64, learned_from: LearnedFrom) -> Self {
-        Self { format_version: VERSION, fingerprint, method, dense_weight, learned_from }
+        Self { format_version: FILE.version, fingerprint, method, dense_weight, learned_from }
     }
 
     /// What was learned for vectors of the model with this fingerprint; none without the file.
     pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
-        let path = index.join(FUSION_FILE);
-        let bytes = match fs_err::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
-        };
-        let damaged = |expected: &str, got: String| Error::Format {
-            path: path.clone(),
-            part: "content".to_owned(),
-            expected: expected.to_owned(),
-            got,
-            hint: "Remove the file, or write it again with `dyad-searcher learn`",
-        };
-        let version = serde_json::from_slice::<serde_json::Value>(&bytes);
-        let version = version.map_err(|error| damaged("JSON", error.to_string()))?["format_version"].as_u64();
-        if let Some(got) = version.and_then(|version| u32::try_from(version).ok()).filter(|version| *version > VERSION)
-        {
-            return Err(Error::Newer { path, got, supported: VERSION });
-        }
-        let record: Self =
-            serde_json::from_slice(&bytes).map_err(|error| damaged("a learned fusion", error.to_string()))?;
+        let Some(record) = FILE.read::<Self>(index)? else { return Ok(None) };
         if !(0.0..=1.0).contains(&record.dense_weight) {
-            return Err(damaged("`dense_weight` from 0 to 1", record.dense_weight.to_string()));
+            return Err(FILE.damaged(index, "`dense_weight` from 0 to 1", record.dense_weight.to_string()));
         }
         Ok((record.fingerprint == fingerprint).then_some(record))
     }
 
     /// Writes the file, in place of an earlier one. The lock proves that nobody else does.
-    pub fn save(&self, index: &Path, _lock: &WriteLock) -> Result<()> {
-        let bytes = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
-        Ok(write_atomic(&index.join(FUSION_FILE), &bytes)?)
+    pub fn save(&self, index: &Path, lock: &WriteLock) -> Result<()> {
+        FILE.write(index, self, lock)
     }
 }
 

@@ -21,7 +21,9 @@
 //! | [`deletions`], [`calibration`] | the deleted documents of a shard; what it was measured by after it was built |
 //! | [`shard`] | one shard: write, open, search, verify |
 //! | [`lexical`] | the tantivy index next to the vectors; filters; BM25 with corpus-wide statistics |
+//! | `learned_file` | files of what was learned for an index |
 //! | [`fusion`] | how the two rankings of an index are fused, where that was learned |
+//! | [`reranking`] | what a cross encoder has brought an index, where that was measured |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
 //! | [`verify`] | every byte of a generation read and checked |
 //!
@@ -39,10 +41,12 @@ pub mod ground_truth;
 pub mod kernels;
 pub mod language;
 pub mod layout;
+mod learned_file;
 pub mod lexical;
 pub mod manifest;
 pub mod model;
 pub mod quant;
+pub mod reranking;
 pub mod rows;
 pub mod search;
 pub mod shard;
@@ -61,6 +65,7 @@ pub use ground_truth::{GROUND_TRUTH_FILE, GroundTruth};
 pub use language::TextLanguage;
 pub use layout::{Arranged, Layout};
 pub use model::{BuildRecord, Metric, ModelRecord};
+pub use reranking::{RERANK_FILE, RerankMeasured, RerankRecord};
 pub use rows::VectorRows;
 pub use search::{GraphLinks, Hits, Scored, SearchParams};
 pub use snapshot::Snapshot;

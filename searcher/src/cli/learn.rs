@@ -4,25 +4,25 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use dyad_command::{ProgressBar, UsageError};
 use dyad_corpus::metrics::{Sampling, compare_values};
-use dyad_corpus::queries::Query;
 use dyad_corpus::{Judged, qrels};
 use dyad_index::snapshot::Hit;
 use dyad_index::storage::WriteLock;
-use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
+use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom, RERANK_FILE, RerankRecord};
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
+use super::judged_answers::answers;
+use super::learn_reranking::RerankMeasurement;
 use super::tower::Tower;
 use crate::fusion::Fusion;
 use crate::fusion::learn::{Example, FOLDS, learn};
 use crate::plan::DEFAULT_FUSION_DEPTH;
-use crate::run::{Answer, AnswerHit, Engine, EngineConfig, IndexPath};
+use crate::run::{AnswerHit, Engine, EngineConfig, IndexPath, no_gain};
 
 /// Questions of one call.
 const BATCH: usize = 128;
@@ -30,8 +30,6 @@ const BATCH: usize = 128;
 const FEWEST: usize = 25;
 /// Bytes of the cache of the questions' vectors: many times those of one call.
 const CACHE: usize = 64 << 20;
-/// Time for one call: minutes on a slow machine.
-const CALL: Duration = Duration::from_mins(10);
 
 /// Learn how to fuse the two rankings of an index from judged questions.
 #[derive(Debug, Args)]
@@ -50,6 +48,10 @@ pub(super) struct Learn {
     /// Leave out hits whose key is the question's own, as where questions are documents of the corpus.
     #[arg(long)]
     drop_identical_ids: bool,
+    /// Hits of each question that the cross encoder of `--reranker` scores: what it brings is measured by the same questions, and written to
+    /// `rerank.json`.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rerank_depth: u32,
     /// Show what would be learned, and write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -71,6 +73,7 @@ impl Learn {
         // Each question is asked several times.
         let config = EngineConfig { question_cache: CACHE, ..EngineConfig::default() };
         let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, config)?;
+        let engine = engine.with_reranker(self.tower.open_reranker().await?);
         self.check_judged(&engine, &judged)?;
         let examples = self.examples(&engine, &judged).await?;
         if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
@@ -112,18 +115,47 @@ impl Learn {
         } else {
             writeln!(out, "On all questions the best is: {}", named(&learned.fusion))?;
         }
+        drop(out);
+        let reranking = self.reranking(&engine, &judged, (learned.fusion, &found), &fingerprint).await?;
         if self.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
-        FusionRecord::new(fingerprint, method, dense_weight, found)
-            .save(&self.index, &WriteLock::acquire(&self.index)?)?;
-        let path = self.index.join(FUSION_FILE);
-        writeln!(
-            out,
-            "Written to `{}`. A running searcher uses it after `dyad-searcher admin reload`",
-            path.display()
-        )?;
+        let lock = WriteLock::acquire(&self.index)?;
+        FusionRecord::new(fingerprint, method, dense_weight, found).save(&self.index, &lock)?;
+        let mut files = format!("`{}`", self.index.join(FUSION_FILE).display());
+        if let Some(reranking) = reranking {
+            reranking.save(&self.index, &lock)?;
+            files = format!("{files} and `{}`", self.index.join(RERANK_FILE).display());
+        }
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "Written to {files}. A running searcher uses it after `dyad-searcher admin reload`")?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Measures what the cross encoder brings, where one is named.
+    async fn reranking(
+        &self,
+        engine: &Engine,
+        judged: &Judged,
+        (fusion, found): (Fusion, &LearnedFrom),
+        fingerprint: &str,
+    ) -> anyhow::Result<Option<RerankRecord>> {
+        let Some(reranker) = engine.reranker() else { return Ok(None) };
+        let measurement = RerankMeasurement {
+            engine,
+            judged,
+            fusion,
+            depth: self.rerank_depth,
+            drop_identical_ids: self.drop_identical_ids,
+            data: found.data.clone(),
+            split: found.split.clone(),
+            fingerprint: fingerprint.to_owned(),
+        };
+        let measured = measurement.run(reranker).await?;
+        if measured.gain() <= 0.0 {
+            writeln!(std::io::stdout().lock(), "WARNING  {}", no_gain(&measured))?;
+        }
+        Ok(Some(measured))
     }
 
     /// Refuses judgements of other documents than the index's, by which every fusion would have 0.
@@ -207,22 +239,6 @@ impl Learn {
         }
         Ok(examples)
     }
-}
-
-/// The answers to questions, which must not lack anything. `request` has all but the question.
-async fn answers(engine: &Engine, questions: &[Query], request: &v1::SearchRequest) -> anyhow::Result<Vec<Answer>> {
-    let request = |question: &Query| v1::SearchRequest { query: question.text.clone(), ..request.clone() };
-    let requests: Vec<v1::SearchRequest> = questions.iter().map(request).collect();
-    for (request, question) in requests.iter().zip(questions) {
-        dyad_proto::validate::search_request(request).with_context(|| format!("query `{}`", question.key))?;
-    }
-    let (answers, _) = Box::pin(engine.search_batch(requests, &Caller::default(), Some(CALL))).await?;
-    for (answer, question) in answers.iter().zip(questions) {
-        if let Some(reason) = &answer.degraded {
-            bail!("query `{}`: {reason}", question.key);
-        }
-    }
-    Ok(answers)
 }
 
 /// The last part of a folder's path, for people.

@@ -18,7 +18,7 @@ use super::indexes::{Chosen, IndexOptions};
 use super::tower::Tower;
 use crate::memory::{MemoryLimit, ProcessMemory, Resident, mib};
 use crate::mirrors::Mirrors;
-use crate::run::{Engine, EngineConfig, open_files};
+use crate::run::{Engine, EngineConfig, ServedIndex, no_gain, open_files};
 use crate::service::{HTTP_BYTES, RouterConfig, Services, router, serve_some};
 
 /// Indexes that are logged one by one.
@@ -278,6 +278,7 @@ fn log(engine: &Engine) {
     if let Some(reranker) = engine.reranker() {
         let v1::ModelInfo { name, fingerprint, .. } = reranker.model();
         tracing::info!(model = %name, %fingerprint, "reranking");
+        engine.indexes().take(LOGGED).for_each(|index| warn_of_reranker(engine, index));
     }
     let documents: usize = engine.indexes().map(|index| index.snapshot().len()).sum();
     let kernels = dyad_index::kernels::kernels().name;
@@ -292,5 +293,22 @@ fn log(engine: &Engine) {
         tracing::warn!(
             "others hold {others} of the memory now: pages of graphs and codes will be read from disk again and again"
         );
+    }
+}
+
+/// Warns where it is not known that the cross encoder helps, or known that it does not.
+fn warn_of_reranker(engine: &Engine, index: &ServedIndex) {
+    let snapshot = index.snapshot();
+    match engine.reranking(&snapshot) {
+        None => tracing::warn!(
+            name = index.name(),
+            "what the cross encoder brings this index was never measured: `dyad-searcher learn --index {} --reranker ... --data \
+             BEIR_DIR` does, by judged questions",
+            snapshot.index().display()
+        ),
+        Some(measured) if measured.gain() <= 0.0 => {
+            tracing::warn!(name = index.name(), "{}", no_gain(&measured));
+        }
+        Some(_) => {}
     }
 }

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::{Bm25Ranking, Fusion};
 
 /// What is maximised.
-const METRIC: Metric = Metric::Ndcg(10);
+pub const METRIC: Metric = Metric::Ndcg(10);
 /// Hits that the metric looks at.
 const DEPTH: usize = 10;
 /// Steps between weight 0 and weight 1.

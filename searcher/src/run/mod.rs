@@ -83,6 +83,7 @@ pub use pool::SlotLoad;
 pub use readiness::Readiness;
 pub(crate) use reply_memory::ALL_REPLIES;
 pub use reply_memory::ReplyBudget;
+pub use rerank::no_gain;
 pub use sample::Sample;
 pub use served_index::{IndexPath, ServedIndex};
 pub use turns::{Turn, Turns, UntilNext};

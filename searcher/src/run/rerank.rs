@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dyad_corpus::Document;
+use dyad_index::{RerankMeasured, RerankRecord, Snapshot};
 use futures_util::{StreamExt as _, stream};
 
 use super::answer::{Answer, AnswerHit, Answers, Reranked};
@@ -35,6 +36,11 @@ impl Engine {
         self.reranker.as_ref()
     }
 
+    /// What the cross encoder has brought an index, where that was measured.
+    pub fn reranking(&self, snapshot: &Snapshot) -> Option<RerankRecord> {
+        snapshot.reranking(self.reranker.as_ref()?.fingerprint()).cloned()
+    }
+
     /// Scores the best hits of the questions that ask for it, and puts them into that order; then every answer has its page of hits.
     pub(super) async fn rerank(
         &self,
@@ -55,6 +61,8 @@ impl Engine {
                 (number, scores, micros(started))
             }
         });
+        let no_gain = self.reranking(&batch.snapshot).filter(|measured| measured.gain() < 0.0);
+        let no_gain = no_gain.as_ref().map(no_gain_note);
         let scored: Vec<_> = stream::iter(scored.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
         for (number, scores, took) in scored {
             let (Some(item), Some(answer)) = (batch.items.get(number), answers.get_mut(number)) else { continue };
@@ -62,6 +70,7 @@ impl Engine {
                 Ok(scores) => {
                     let fingerprint = Arc::clone(reranker.fingerprint());
                     answer.reranked = Some(Reranked { hits: scores.len(), fingerprint });
+                    answer.notes.extend(no_gain.clone());
                     reorder(&mut answer.hits, &scores);
                 }
                 Err(error @ (Error::Reranker { .. } | Error::FullReplies { .. } | Error::LargeReply { .. })) => {
@@ -109,6 +118,24 @@ impl Engine {
         let (texts, _budget) = read?;
         reranker.score(query.to_owned(), texts, left()).await
     }
+}
+
+/// What an operator should know of a cross encoder that brings nothing.
+pub fn no_gain(measured: &RerankRecord) -> String {
+    let RerankRecord { reranker, depth, measured_on, .. } = measured;
+    let RerankMeasured { data, split, questions, before, after, p } = measured_on;
+    format!(
+        "the cross encoder `{reranker}` does not help: nDCG@10 {after:.4} with {depth} hits in its order, {before:.4} without (p = {p:.3}), on \
+         {questions} questions of {data} ({split})"
+    )
+}
+
+/// The same for whoever asks, who need not know where questions came from.
+fn no_gain_note(measured: &RerankRecord) -> String {
+    let RerankMeasured { questions, before, after, .. } = &measured.measured_on;
+    format!(
+        "reranking has lowered nDCG@10 from {before:.3} to {after:.3} on {questions} judged questions of this index"
+    )
 }
 
 impl Batch {

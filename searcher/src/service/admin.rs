@@ -109,6 +109,7 @@ impl Admin for AdminService {
             memory: Some(memory),
             reranker: reranker.map(|reranker| reranker.model().clone()),
             reranker_error,
+            rerank_gain: self.engine.reranking(&snapshot).map(convert::rerank_gain),
         }))
     }
 

@@ -4,6 +4,7 @@ use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
 use dyad_index::snapshot::Coverage;
 use dyad_index::{
     Certificate, ExpansionPoint, FilteredRecall, FusionMethod, Metric, ModelRecord, QuerySource, RecallPoint,
+    RerankMeasured, RerankRecord,
 };
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
@@ -108,6 +109,12 @@ fn index_info(engine: &Engine, index: &ServedIndex, caller: &Caller) -> v1::Inde
         degraded_reason: damage.into_iter().chain(failed).collect::<Vec<_>>().join("; "),
         language: snapshot.manifest().language.code().to_owned(),
     }
+}
+
+/// What a cross encoder has brought an index.
+pub(super) fn rerank_gain(record: RerankRecord) -> v1::RerankGain {
+    let RerankMeasured { data, split, questions, before, after, p } = record.measured_on;
+    v1::RerankGain { before, after, p, depth: record.depth as u32, questions: questions as u32, data, split }
 }
 
 fn placement(placement: Placement) -> v1::Placement {

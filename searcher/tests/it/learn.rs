@@ -10,7 +10,7 @@ use crate::command_line::run_beside;
 use crate::fixture::{documents, keys, request, searcher};
 
 /// A BEIR folder: for each of `count` documents a question with two of its words, judged to be answered by it.
-fn beir_folder(count: usize) -> tempfile::TempDir {
+pub(crate) fn beir_folder(count: usize) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let (mut queries, mut qrels) = (String::new(), "query-id\tcorpus-id\tscore\n".to_owned());
     for (key, text) in documents().iter().take(count) {

@@ -34,6 +34,7 @@ mod question_cache;
 mod refusals;
 mod reloads;
 mod rerank;
+mod rerank_gain;
 mod search;
 mod snippets;
 mod stores;

@@ -70,15 +70,17 @@ impl Shortest {
     }
 }
 
-struct Running {
+pub(crate) struct Running {
     model: Shortest,
-    served: Served,
-    _encoder: fixture::EncoderService,
-    _index: tempfile::TempDir,
+    /// Of the cross encoder.
+    pub(crate) url: String,
+    pub(crate) served: Served,
+    pub(crate) encoder: fixture::EncoderService,
+    pub(crate) index: tempfile::TempDir,
     _stop: oneshot::Sender<()>,
 }
 
-async fn searcher() -> Running {
+pub(crate) async fn searcher() -> Running {
     let (listener, model) = (service::bind("127.0.0.1:0").await.unwrap(), Shortest::default());
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
@@ -92,7 +94,7 @@ async fn searcher() -> Running {
     let reranker = Reranker::connect(&url, Credentials::default(), Duration::ZERO).await.unwrap();
     let engine = fixture::open(index.path(), &encoder, EngineConfig::default()).await.unwrap();
     let served = serve(Arc::new(engine.with_reranker(Some(reranker)))).await;
-    Running { model, served, _encoder: encoder, _index: index, _stop: stop }
+    Running { model, url, served, encoder, index, _stop: stop }
 }
 
 fn bytes(hit: &v1::Hit) -> usize {

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::fusion::FusionRecord;
 use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, Weighed};
 use crate::manifest::{self, Manifest, ReaderLock};
+use crate::reranking::RerankRecord;
 use crate::search::{Completeness, Hits, MinCompetitive, NodeSet, Scored};
 
 pub use columns::SnapshotColumns;
@@ -41,6 +42,7 @@ pub struct Snapshot {
     shards: Vec<Shard>,
     statistics: CorpusStatistics,
     fusion: Option<FusionRecord>,
+    reranking: Option<RerankRecord>,
     _lock: ReaderLock,
 }
 
@@ -123,7 +125,8 @@ impl Snapshot {
         let statistics = CorpusStatistics::new(shards.iter().map(|shard| &*shard.text))
             .without(shards.iter().filter_map(|shard| shard.deletions.clone()));
         let fusion = FusionRecord::load(index, &manifest.model.fingerprint)?;
-        Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion, _lock: lock })
+        let reranking = RerankRecord::load(index, &manifest.model.fingerprint)?;
+        Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion, reranking, _lock: lock })
     }
 
     /// The index's directory.
@@ -154,6 +157,11 @@ impl Snapshot {
     /// How its two rankings are fused, where that was learned.
     pub fn fusion(&self) -> Option<&FusionRecord> {
         self.fusion.as_ref()
+    }
+
+    /// What the cross encoder with this fingerprint has brought it, where that was measured.
+    pub fn reranking(&self, reranker_fingerprint: &str) -> Option<&RerankRecord> {
+        self.reranking.as_ref().filter(|record| record.is_of(reranker_fingerprint))
     }
 
     /// Documents that are not deleted.

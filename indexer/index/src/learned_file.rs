@@ -1,0 +1,57 @@
+//! JSON files next to the generations of an index that say what was learned for it.
+
+use std::path::Path;
+
+use dyad_files::write_atomic;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::storage::WriteLock;
+
+/// One kind of such files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LearnedFile {
+    /// Its name in the index.
+    pub(crate) name: &'static str,
+    /// The version that this build writes, and the newest that it reads.
+    pub(crate) version: u32,
+    /// What it holds, for errors.
+    pub(crate) holds: &'static str,
+}
+
+impl LearnedFile {
+    /// Reads the file; none where there is none.
+    pub(crate) fn read<T: DeserializeOwned>(self, index: &Path) -> Result<Option<T>> {
+        let path = index.join(self.name);
+        let bytes = match fs_err::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes?,
+        };
+        let version = serde_json::from_slice::<serde_json::Value>(&bytes);
+        let version = version.map_err(|error| self.damaged(index, "JSON", error.to_string()))?;
+        let version = version.get("format_version").and_then(serde_json::Value::as_u64);
+        let version = version.and_then(|version| u32::try_from(version).ok());
+        if let Some(got) = version.filter(|version| *version > self.version) {
+            return Err(Error::Newer { path, got, supported: self.version });
+        }
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| self.damaged(index, self.holds, error.to_string()))
+    }
+
+    /// Writes the file, in place of an earlier one. The lock proves that nobody else does.
+    pub(crate) fn write(self, index: &Path, record: &impl Serialize, _lock: &WriteLock) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(record).map_err(std::io::Error::from)?;
+        Ok(write_atomic(&index.join(self.name), &bytes)?)
+    }
+
+    /// The error of a file that holds something else.
+    pub(crate) fn damaged(self, index: &Path, expected: &str, got: String) -> Error {
+        Error::Format {
+            path: index.join(self.name),
+            part: "content".to_owned(),
+            expected: expected.to_owned(),
+            got,
+            hint: "Remove the file, or write it again with `dyad-searcher learn`",
+        }
+    }
+}

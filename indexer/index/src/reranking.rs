@@ -1,0 +1,114 @@
+//! `rerank.json`: what a cross encoder has brought an index, as measured on judged questions.
+//!
+//! The file belongs to the vectors of one model, and to one cross encoder: with others it says nothing.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::learned_file::LearnedFile;
+use crate::storage::WriteLock;
+
+/// Name of the file in the index.
+pub const RERANK_FILE: &str = "rerank.json";
+const FILE: LearnedFile = LearnedFile { name: RERANK_FILE, version: 1, holds: "the measured gain of a cross encoder" };
+
+/// The measured gain of a cross encoder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RerankRecord {
+    /// 1.
+    pub format_version: u32,
+    /// Fingerprint of the model whose vectors were ranked.
+    pub fingerprint: String,
+    /// Fingerprint of the cross encoder.
+    pub reranker_fingerprint: String,
+    /// Its name, for people.
+    pub reranker: String,
+    /// Hits that it scored of each question.
+    pub depth: usize,
+    /// The judged questions.
+    pub measured_on: RerankMeasured,
+}
+
+/// On what a cross encoder was measured, and the mean nDCG@10 there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RerankMeasured {
+    /// Folder of the questions.
+    pub data: String,
+    /// Their split.
+    pub split: String,
+    /// Their number.
+    pub questions: usize,
+    /// The hybrid ranking.
+    pub before: f64,
+    /// The same with its best hits in the order of the cross encoder.
+    pub after: f64,
+    /// Of the difference, by a paired randomisation test.
+    pub p: f64,
+}
+
+impl RerankRecord {
+    /// Version of the records that this build writes.
+    pub const VERSION: u32 = FILE.version;
+
+    /// What was measured with vectors of the model with this fingerprint; none without the file.
+    pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
+        let Some(record) = FILE.read::<Self>(index)? else { return Ok(None) };
+        let RerankMeasured { before, after, .. } = record.measured_on;
+        let is_mean = |value: f64| (0.0..=1.0).contains(&value);
+        if !is_mean(before) || !is_mean(after) {
+            return Err(FILE.damaged(index, "`before` and `after` from 0 to 1", format!("{before} and {after}")));
+        }
+        Ok((record.fingerprint == fingerprint).then_some(record))
+    }
+
+    /// Writes the file, in place of an earlier one. The lock proves that nobody else does.
+    pub fn save(&self, index: &Path, lock: &WriteLock) -> Result<()> {
+        FILE.write(index, self, lock)
+    }
+
+    /// How much higher nDCG@10 is with the cross encoder.
+    pub fn gain(&self) -> f64 {
+        self.measured_on.after - self.measured_on.before
+    }
+
+    /// Whether it was this cross encoder.
+    pub fn is_of(&self, reranker_fingerprint: &str) -> bool {
+        self.reranker_fingerprint == reranker_fingerprint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_saved_is_loaded_for_its_model_and_damage_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, split) = ("nq".to_owned(), "dev".to_owned());
+        let record = RerankRecord {
+            format_version: RerankRecord::VERSION,
+            fingerprint: "f00d".to_owned(),
+            reranker_fingerprint: "c0de".to_owned(),
+            reranker: "cross".to_owned(),
+            depth: 20,
+            measured_on: RerankMeasured { data, split, questions: 100, before: 0.6, after: 0.25, p: 0.001 },
+        };
+        assert_eq!(RerankRecord::load(dir.path(), "f00d").unwrap(), None);
+        record.save(dir.path(), &WriteLock::acquire(dir.path()).unwrap()).unwrap();
+        let loaded = RerankRecord::load(dir.path(), "f00d").unwrap().unwrap();
+        assert!(loaded == record && loaded.is_of("c0de") && !loaded.is_of("beef") && loaded.gain() < -0.3);
+        assert_eq!(RerankRecord::load(dir.path(), "beef").unwrap(), None);
+        let whole = serde_json::to_string(&record).unwrap();
+        for (text, said) in [
+            ("{}".to_owned(), "expected the measured gain"),
+            (whole.replace("0.25", "1.5"), "from 0 to 1, got 0.6 and 1.5"),
+            (whole.replace("\"format_version\":1", "\"format_version\":2"), "reads up to 1"),
+        ] {
+            fs_err::write(dir.path().join(RERANK_FILE), text).unwrap();
+            let error = RerankRecord::load(dir.path(), "f00d").unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains(RERANK_FILE), "{error}");
+        }
+    }
+}
