@@ -40,7 +40,7 @@ impl Texts {
 
     pub(super) fn get(&self, text: u32) -> Tokens {
         let truncated = self.truncated.get(text as usize).copied().unwrap_or_default();
-        Tokens { ids: self.ids(text).to_vec(), truncated, second: None }
+        Tokens { ids: self.ids(text).to_vec(), truncated, ..Tokens::default() }
     }
 
     fn push(&mut self, tokens: &Tokens) {

@@ -45,15 +45,50 @@ pub(crate) fn embed_batch(
     };
     pool.share_long(work.iter_mut(), one);
     let dim = network.routes[tower.index()].dim;
-    let mut vectors = vec![0.0; texts.len() * dim];
+    let places = VectorPlaces::of(texts.iter().copied(), dim);
+    let mut vectors = vec![0.0; places.values()];
     for (_, positions, rows) in work {
-        for (position, row) in positions.iter().zip(rows?.chunks_exact(dim)) {
-            if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
-                place.copy_from_slice(row);
-            }
-        }
+        places.copy(positions, &rows?, &mut vectors);
     }
     Ok(vectors)
+}
+
+/// Where the vectors of each text are among those of all: one, or as many as the text has spans.
+#[derive(Debug)]
+struct VectorPlaces {
+    /// First value of each text, and the end.
+    firsts: Vec<usize>,
+}
+
+impl VectorPlaces {
+    fn of<'a>(texts: impl Iterator<Item = &'a Tokens>, dim: usize) -> Self {
+        let mut firsts = vec![0];
+        let mut next = 0;
+        for text in texts {
+            next += text.vectors() * dim;
+            firsts.push(next);
+        }
+        Self { firsts }
+    }
+
+    /// Values of all vectors.
+    fn values(&self) -> usize {
+        self.firsts.last().copied().unwrap_or_default()
+    }
+
+    /// Puts the vectors of some texts, one after another, into their places.
+    fn copy(&self, positions: &[usize], vectors: &[f32], all: &mut [f32]) {
+        let mut left = vectors;
+        for &position in positions {
+            let (Some(&first), Some(&end)) = (self.firsts.get(position), self.firsts.get(position + 1)) else { return };
+            let (Some((own, others)), Some(place)) = (left.split_at_checked(end - first), all.get_mut(first..end))
+            else {
+                return;
+            };
+            place.copy_from_slice(own);
+            left = others;
+        }
+    }
 }
 
 /// What makes rows of the texts of a service, on any number of threads at once, each with a runner of its own.
@@ -138,14 +173,11 @@ impl BatchEncoder {
         if !parallel && self.workers > 1 {
             batches = plan(&lengths, self.budget, 1);
         }
-        let mut vectors = vec![0.0; texts.len() * dim];
+        let places = VectorPlaces::of(texts.iter(), dim);
+        let mut vectors = vec![0.0; places.values()];
         let mut done = |number: usize, rows: &[f32]| {
             let positions = batches.get(number).map_or(&[][..], Vec::as_slice);
-            for (&position, row) in positions.iter().zip(rows.chunks_exact(dim)) {
-                if let Some(place) = vectors.get_mut(position * dim..(position + 1) * dim) {
-                    place.copy_from_slice(row);
-                }
-            }
+            places.copy(positions, rows, &mut vectors);
             go_on(positions.iter().filter_map(|&position| lengths.get(position)).sum())
         };
         let texts_of = |number: usize| -> Vec<&Tokens> {

@@ -29,6 +29,11 @@ impl Model {
         embed_batch(&self.network, (tower, VectorLength::Unit), texts, self.tokenizer.prompt(tower).tokens)
     }
 
+    /// Whether passages can have vectors from their document: where a text's vector is the mean of its token vectors.
+    pub fn pools_means(&self, tower: Tower) -> bool {
+        self.network.pools_means(tower)
+    }
+
     /// What embeds texts of one batch, on other threads too.
     pub(crate) fn runner(&self) -> Runner {
         let prompt_tokens = Tower::BOTH.map(|tower| self.tokenizer.prompt(tower).tokens);

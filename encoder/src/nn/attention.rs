@@ -228,6 +228,7 @@ mod tests {
         let all = draw(&[240, 3 * heads * size]);
         let ids = Tensor::zeros([240], (Kind::Int64, Device::Cpu));
         let packed = Packed {
+            spans: Vec::new(),
             types: None,
             lengths: Vec::new(),
             masks: Vec::new(),

@@ -119,6 +119,7 @@ mod tests {
             let pooling = MultiHop::load(&mut Given([w1.clone(), w2.clone()]), &config).unwrap();
             let ids = Tensor::zeros([11], (Kind::Int64, Device::Cpu));
             let packed = Packed {
+                spans: Vec::new(),
                 types: None,
                 lengths: Vec::new(),
                 masks: Vec::new(),

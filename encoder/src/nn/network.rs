@@ -99,7 +99,19 @@ impl Network {
         self.routes[1].dim
     }
 
-    /// Embeds a batch on this thread, helped by those that are free, or by operators on all threads: `batch.rows() * dim` values, row-major, in the order of the texts.
+    /// Whether parts of a text can have vectors of their own: where the text's is the mean of its token vectors.
+    pub(crate) fn pools_means(&self, tower: Tower) -> bool {
+        let route = &self.routes[tower.index()];
+        let poolings = route.steps.iter().filter_map(|step| match self.layer(*step) {
+            Some(Layer::Module(Loaded::Pooling(pooling))) => Some(pooling.is_mean()),
+            Some(Layer::Module(Loaded::MultiHop(_))) => Some(false),
+            _ => None,
+        });
+        let poolings: Vec<bool> = poolings.collect();
+        !poolings.is_empty() && poolings.into_iter().all(|is_mean| is_mean)
+    }
+
+    /// Embeds a batch on this thread, helped by those that are free, or by operators on all threads: `batch.vectors() * dim` values, row-major, in the order of the texts.
     pub(crate) fn embed(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
         match &self.pool {
             Some(pool) => pool.run(|| self.embed_by(Exec::SHARED, tower, batch, length)),
@@ -117,7 +129,7 @@ impl Network {
     ) -> Result<Vec<f32>, Error> {
         let on_cpu = || self.forward_by(exec, tower, batch, length)?.vectors().f_to_device(Device::Cpu)?.f_contiguous();
         let vectors = tch::no_grad(on_cpu).map_err(torch("embedding a batch"))?;
-        let values = batch.rows() * self.routes[tower.index()].dim;
+        let values = batch.vectors() * self.routes[tower.index()].dim;
         let mut rows = vec![0.0_f32; values];
         vectors.f_copy_data(&mut rows, values).map_err(torch("copying vectors from the device"))?;
         if rows.iter().all(|value| value.is_finite()) { Ok(rows) } else { Err(Error::NotFinite) }

@@ -12,7 +12,7 @@ pub struct Output {
     tokens: Tensor,
     #[cfg_attr(not(feature = "train"), expect(dead_code, reason = "read by training"))]
     packed: Packed,
-    /// In the order of the texts.
+    /// In the order of the texts; of a text with spans, one for each.
     vectors: Tensor,
     /// First row of each text in `tokens`, and its number of tokens.
     rows: Vec<(i64, i64)>,
@@ -28,8 +28,8 @@ impl Output {
         let by_place: Vec<(i64, i64)> = packed.rows().collect();
         let at = |place: &i64| by_place.get(*place as usize).copied().unwrap_or((0, 0));
         let rows = places.iter().map(at).collect();
+        let vectors = vectors.f_index_select(0, &on(vectors.device(), &batch.vector_places())?)?;
         let places = on(vectors.device(), &places)?;
-        let vectors = vectors.f_index_select(0, &places)?;
         Ok(Self { tokens, packed, vectors, rows, places })
     }
 

@@ -6,6 +6,8 @@
 //!
 //! On a GPU rows of like lengths are one run ([`padded_runs`]), and a padding mask tells which tokens are real.
 
+use std::ops::Range;
+
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::exec::Exec;
@@ -77,6 +79,8 @@ pub(crate) struct Packed {
     pub(crate) filler: i64,
     /// Tokens of each row that belong to the prompt.
     pub(crate) prompt: i64,
+    /// In each row, the tokens that get a vector of their own; nothing where each row has one vector.
+    pub(crate) spans: Vec<Vec<Range<usize>>>,
     /// How it is computed.
     pub(crate) exec: Exec,
 }
@@ -109,6 +113,7 @@ impl Packed {
             runs,
             filler,
             prompt: batch.prompt_tokens() as i64,
+            spans: batch.spans().to_vec(),
             exec,
         })
     }

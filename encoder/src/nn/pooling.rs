@@ -2,7 +2,7 @@
 
 use tch::{Kind, TchError, Tensor};
 
-use super::packed::{Mask, Packed, joined};
+use super::packed::{Mask, Packed, joined, on};
 use crate::config::{PoolingConfig, PoolingMode};
 
 #[derive(Debug, Clone)]
@@ -15,8 +15,11 @@ impl Pooling {
         Self { config }
     }
 
-    /// Token vectors `[t, h]` to `[rows, modes * h]` in f32.
+    /// Token vectors `[t, h]` to `[rows, modes * h]` in f32; with spans to `[spans, modes * h]`.
     pub(crate) fn forward(&self, hidden: &Tensor, packed: &Packed) -> Result<Tensor, TchError> {
+        if !packed.spans.is_empty() {
+            return self.of_spans(hidden, packed);
+        }
         let skipped = if self.config.include_prompt { 0 } else { packed.prompt };
         let runs = packed.runs_of(hidden)?;
         let pooled = packed.runs.iter().zip(&runs).enumerate().map(|(number, (run, hidden))| {
@@ -32,6 +35,37 @@ impl Pooling {
             Tensor::f_cat(&modes.collect::<Result<Vec<Tensor>, _>>()?, 1)
         });
         joined(pooled.collect::<Result<_, _>>()?)
+    }
+}
+
+impl Pooling {
+    /// Whether a part of a text can have a vector of its own: the mean of its token vectors.
+    pub(crate) fn is_mean(&self) -> bool {
+        self.config.modes == [PoolingMode::Mean]
+    }
+
+    /// The means of the token vectors of each span: late chunking (Günther et al. 2024, arXiv:2409.04701).
+    fn of_spans(&self, hidden: &Tensor, packed: &Packed) -> Result<Tensor, TchError> {
+        if !self.is_mean() {
+            let modes = &self.config.modes;
+            return Err(TchError::Shape(format!(
+                "expected the mean of token vectors as pooling of spans, got {modes:?}"
+            )));
+        }
+        let (mut places, mut spans, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+        for ((first, _), of_row) in packed.rows().zip(&packed.spans) {
+            for span in of_row {
+                places.extend(span.clone().map(|token| first + token as i64));
+                spans.extend(std::iter::repeat_n(lengths.len() as i64, span.len()));
+                lengths.push(span.len().max(1) as f32);
+            }
+        }
+        let device = hidden.device();
+        let tokens = hidden.f_index_select(0, &on(device, &places)?)?.f_to_kind(Kind::Float)?;
+        let width = hidden.size().last().copied().unwrap_or_default();
+        let sums = Tensor::f_zeros([lengths.len() as i64, width], (Kind::Float, device))?;
+        let sums = sums.f_index_add(0, &on(device, &spans)?, &tokens)?;
+        sums.f_div(&Tensor::f_from_slice(&lengths)?.f_to_device(device)?.f_unsqueeze(1)?)
     }
 }
 
@@ -116,6 +150,37 @@ mod tests {
     }
 
     #[test]
+    fn spans_have_the_means_of_their_tokens() {
+        let runs = vec![Run { first: 0, rows: 1, tokens: 4 }, Run { first: 4, rows: 1, tokens: 3 }];
+        let hidden = Tensor::randn([7, 5], (Kind::Float, Device::Cpu));
+        let values = Vec::<Vec<f32>>::try_from(&hidden).unwrap();
+        let ids = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
+        let packed = Packed {
+            spans: vec![vec![1..3, 0..4], vec![2..3]],
+            ids: ids.shallow_clone(),
+            positions: ids.shallow_clone(),
+            types: None,
+            lengths: vec![4, 3],
+            masks: Vec::new(),
+            runs,
+            filler: 0,
+            prompt: 0,
+            exec: Exec::ONE_THREAD,
+        };
+        let of = |modes: &[PoolingMode]| Pooling::new(PoolingConfig { modes: modes.to_vec(), include_prompt: true });
+        let got = of(&[PoolingMode::Mean]).forward(&hidden, &packed).unwrap();
+        let got = Vec::<Vec<f32>>::try_from(got).unwrap();
+        for (got, tokens) in got.iter().zip([&values[1..3], &values[..4], &values[6..7]]) {
+            for (got, expected) in got.iter().zip(slow(PoolingMode::Mean, tokens, 0)) {
+                assert!((got - expected).abs() < 1e-6);
+            }
+        }
+        assert_eq!(got.len(), 3);
+        let refused = of(&[PoolingMode::Cls]).forward(&hidden, &packed).unwrap_err().to_string();
+        assert!(refused.contains("Cls"), "{refused}");
+    }
+
+    #[test]
     fn every_mode_is_that_of_its_formula() {
         tch::manual_seed(12);
         let runs = vec![
@@ -129,6 +194,7 @@ mod tests {
         let ids = Tensor::zeros([12], (Kind::Int64, Device::Cpu));
         for (prompt, include_prompt) in [(0, true), (2, true), (2, false)] {
             let packed = Packed {
+                spans: Vec::new(),
                 ids: ids.shallow_clone(),
                 positions: ids.shallow_clone(),
                 types: None,

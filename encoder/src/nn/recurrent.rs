@@ -184,6 +184,7 @@ mod tests {
                 let runs = [(0, 2, 3), (6, 1, 1)].map(|(first, rows, tokens)| Run { first, rows, tokens }).to_vec();
                 let positions = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
                 let packed = Packed {
+                    spans: Vec::new(),
                     types: None,
                     lengths: Vec::new(),
                     masks: Vec::new(),

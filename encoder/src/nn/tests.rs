@@ -86,6 +86,7 @@ fn kernels_give_the_states_of_operators() {
     let positions = Tensor::from_slice(&positions.collect::<Vec<i64>>());
     let ids = Tensor::from_slice(&(0..160).map(|place| place * 7 % 50).collect::<Vec<i64>>());
     let mut packed = Packed {
+        spans: Vec::new(),
         ids,
         positions,
         types: None,

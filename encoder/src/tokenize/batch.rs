@@ -3,6 +3,8 @@
 //! Tokens are packed, on the CPU without padding; attention still works on rows of one length at a time, so texts of like length
 //! belong together. The budget counts rows times the longest: what a batch has at most.
 
+use std::ops::Range;
+
 use super::tokenizer::Tokens;
 use crate::device::{Device, Dtype};
 
@@ -64,6 +66,8 @@ pub struct Batch {
     seconds: Vec<Option<usize>>,
     /// The text that stands at each place.
     order: Vec<usize>,
+    /// In each row, the tokens that get a vector of their own; nothing where each row has one vector.
+    spans: Vec<Vec<Range<usize>>>,
     prompt_tokens: usize,
 }
 
@@ -73,11 +77,13 @@ impl Batch {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         let length = |row: usize| rows.get(row).map_or(0, |row| row.ids.len());
         order.sort_by_key(|&row| std::cmp::Reverse(length(row)));
+        let has_spans = rows.iter().any(|row| !row.spans.is_empty());
         let sorted = || order.iter().filter_map(|&row| rows.get(row));
         Self {
             ids: sorted().flat_map(|row| row.ids.iter().map(|&id| i64::from(id))).collect(),
             lengths: sorted().map(|row| row.ids.len() as i64).collect(),
             seconds: sorted().map(|row| row.second).collect(),
+            spans: if has_spans { sorted().map(|row| row.spans.clone()).collect() } else { Vec::new() },
             order,
             prompt_tokens,
         }
@@ -86,6 +92,16 @@ impl Batch {
     /// Texts.
     pub fn rows(&self) -> usize {
         self.lengths.len()
+    }
+
+    /// Vectors that are made of them.
+    pub(crate) fn vectors(&self) -> usize {
+        if self.spans.is_empty() { self.rows() } else { self.spans.iter().map(Vec::len).sum() }
+    }
+
+    /// In each row, the tokens that get a vector of their own; nothing where each row has one vector.
+    pub(crate) fn spans(&self) -> &[Vec<Range<usize>>] {
+        &self.spans
     }
 
     pub(crate) fn ids(&self) -> &[i64] {
@@ -110,6 +126,26 @@ impl Batch {
 
     pub(crate) fn prompt_tokens(&self) -> usize {
         self.prompt_tokens
+    }
+
+    /// The place of each vector among those of the batch, in the order of the texts.
+    pub(crate) fn vector_places(&self) -> Vec<i64> {
+        if self.spans.is_empty() {
+            return self.places();
+        }
+        // Where the vectors of each row begin.
+        let mut next = 0_i64;
+        let begins: Vec<(i64, i64)> = self
+            .spans
+            .iter()
+            .map(|spans| {
+                let begin = next;
+                next += spans.len() as i64;
+                (begin, next)
+            })
+            .collect();
+        let of_text = |place: i64| begins.get(place as usize).map_or(0..0, |(begin, end)| *begin..*end);
+        self.places().into_iter().flat_map(of_text).collect()
     }
 
     /// The place of each text in the batch.

@@ -48,7 +48,7 @@ impl Tokenizer {
         let content = [&around.prompt, ids].concat();
         let room = longest.saturating_sub(around.before.len() + around.after.len());
         let truncated = room < content.len();
-        Ok(Tokens { ids: around.put(self.splitter(tower).kept(&content, room)), truncated, second: None })
+        Ok(Tokens { ids: around.put(self.splitter(tower).kept(&content, room)), truncated, ..Tokens::default() })
     }
 
     /// Two texts that are tokenized already, each with its special tokens, as one input: what [`Tokenizer::encode_pair`] makes of texts

@@ -6,6 +6,7 @@
 //! | `tokenizer.rs` | texts to tokens: prompts, special tokens, truncation |
 //! | `given.rs` | texts that the caller has tokenized; lengths before the cut |
 //! | `cut.rs` | where a long text may be cut before it is tokenized |
+//! | `windows.rs` | documents as windows, and the tokens of their passages |
 //! | `prompt.rs` | what stands before a text, and how many tokens it takes |
 //! | `batch.rs` | length-sorted batches under a token budget |
 
@@ -15,6 +16,7 @@ mod files;
 mod given;
 mod prompt;
 mod tokenizer;
+mod windows;
 
 pub(crate) use batch::plan;
 pub use batch::{Batch, Budget};
@@ -22,3 +24,4 @@ pub(crate) use given::GivenError;
 pub(crate) use prompt::Prompt;
 pub(crate) use tokenizer::{Splitter, SplitterSettings};
 pub use tokenizer::{Tokenizer, Tokens};
+pub use windows::DocumentWindow;

@@ -1,5 +1,6 @@
 //! Texts to tokens: prompts before them, special tokens around them, truncation.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,15 @@ pub struct Tokens {
     pub truncated: bool,
     /// Of a pair whose tokens have types: where those of the second text begin, which are of type 1.
     pub second: Option<usize>,
+    /// Tokens that get a vector of their own, several of a text; where there are none, the text has one vector.
+    pub spans: Vec<Range<usize>>,
+}
+
+impl Tokens {
+    /// Vectors that are made of the text.
+    pub fn vectors(&self) -> usize {
+        self.spans.len().max(1)
+    }
 }
 
 /// The model's settings that a splitter depends on.
@@ -116,16 +126,25 @@ impl Splitter {
 
     /// Ids of all of a text, without special tokens around it.
     pub(super) fn content(&self, text: &str) -> Result<Vec<u32>, Error> {
+        Ok(self.bare(text, OffsetType::None)?.get_ids().to_vec())
+    }
+
+    /// The bytes of each token of all of a text, without special tokens around it.
+    pub(super) fn offsets(&self, text: &str) -> Result<Vec<(usize, usize)>, Error> {
+        Ok(self.bare(text, OffsetType::Byte)?.get_offsets().to_vec())
+    }
+
+    /// All of a text, without special tokens around it.
+    fn bare(&self, text: &str, offsets: OffsetType) -> Result<tokenizers::Encoding, Error> {
         let inner = &self.inner;
-        let encoding = self.guarded(|| {
+        self.guarded(|| {
             let mut parts = inner.get_added_vocabulary().extract_and_normalize(inner.get_normalizer(), text);
             if let Some(step) = inner.get_pre_tokenizer() {
                 step.pre_tokenize(&mut parts)?;
             }
             parts.tokenize(|part| inner.get_model().tokenize(part.get()))?;
-            parts.into_encoding(None, 0, OffsetType::None)
-        })?;
-        Ok(encoding.get_ids().to_vec())
+            parts.into_encoding(None, 0, offsets)
+        })
     }
 
     /// Two texts as one input, the longer one cut first where both do not fit. Of a long text only the necessary part is tokenized.
@@ -149,6 +168,16 @@ impl Splitter {
             }
         }
         Ok(None)
+    }
+
+    /// Longest input.
+    pub(super) fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    /// A text as the network reads it, with the bytes of each token.
+    pub(super) fn encoded_with_offsets(&self, text: String) -> Result<tokenizers::Encoding, Error> {
+        self.guarded(|| self.inner.encode(text, true))
     }
 
     fn encoded<'a>(&self, input: impl Into<EncodeInput<'a>>) -> Result<tokenizers::Encoding, Error> {
@@ -177,6 +206,7 @@ impl Splitter {
             ids: encoding.get_ids().to_vec(),
             truncated: !encoding.get_overflowing().is_empty(),
             second: if self.gives_types { second() } else { None },
+            spans: Vec::new(),
         }
     }
 

@@ -17,6 +17,7 @@ mod from_scratch;
 mod http;
 mod int8;
 mod job;
+mod late;
 mod loss;
 mod many;
 mod memory;

@@ -1,0 +1,136 @@
+//! Documents as the model reads them for late chunking: windows as long as its longest input, and the tokens of each passage in them.
+//!
+//! Late chunking pools the token vectors of a passage in its document, so that they know what stands around it (Günther et al. 2024,
+//! arXiv:2409.04701). A document that is longer than the model reads has several windows: each begins a quarter of its length before the first passage
+//! that no window before it holds whole.
+
+use std::ops::Range;
+
+use super::tokenizer::{Splitter, Tokenizer, Tokens};
+use crate::config::Tower;
+use crate::error::Error;
+
+/// Most tokens that a window has to spare, and its share of the longest input, inverse: cut out of its document, a text may have some more.
+const SPARE: (usize, usize) = (16, 16);
+/// Of a window's length, the part that stands before its first new passage: the inverse.
+const BEFORE: usize = 4;
+
+/// A part of a document that the model reads at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentWindow {
+    /// Its tokens; a span for each of the passages. Truncated where a passage is longer than the model reads.
+    pub tokens: Tokens,
+    /// Numbers of the passages, in the order of the spans.
+    pub passages: Vec<usize>,
+    /// Its bytes in the document.
+    pub bytes: Range<usize>,
+}
+
+impl Tokenizer {
+    /// The windows of a document, each passage in one of them. `passages` are its bytes.
+    pub fn windows(
+        &self,
+        tower: Tower,
+        document: &str,
+        passages: &[Range<usize>],
+    ) -> Result<Vec<DocumentWindow>, Error> {
+        let (splitter, prompt) = (self.splitter(tower), self.prompt(tower));
+        let offsets = splitter.offsets(document)?;
+        let (most, share) = SPARE;
+        let spare = (splitter.max_tokens() / share).min(most);
+        let taken = splitter.special + prompt.tokens + spare;
+        let room = splitter.max_tokens().saturating_sub(taken).max(1);
+        let mut order: Vec<usize> = (0..passages.len()).collect();
+        order.sort_by_key(|number| passages.get(*number).map(|bytes| (bytes.start, bytes.end)));
+        let bytes_of = |number: &usize| passages.get(*number).cloned().unwrap_or_default();
+        let mut windows = Vec::new();
+        let mut left = order.as_slice();
+        while let Some(first) = left.first() {
+            let bytes = window(document, &offsets, bytes_of(first).start, room);
+            let held = left.iter().take_while(|number| bytes_of(number).end <= bytes.end).count().max(1);
+            let (own, others) = left.split_at(held);
+            left = others;
+            let spans: Vec<Range<usize>> = own.iter().map(bytes_of).collect();
+            let tokens = splitter.spans((document, &prompt.text), &bytes, &spans)?;
+            windows.push(DocumentWindow { tokens, passages: own.to_vec(), bytes });
+        }
+        Ok(windows)
+    }
+}
+
+/// The bytes of the window of `room` tokens whose first new passage begins at byte `start`.
+fn window(document: &str, offsets: &[(usize, usize)], start: usize, room: usize) -> Range<usize> {
+    if offsets.len() <= room {
+        return 0..document.len();
+    }
+    let passage = offsets.partition_point(|(_, end)| *end <= start);
+    // No window ends before the document does where it could hold more of it.
+    let begin = passage.saturating_sub(room / BEFORE).min(offsets.len() - room);
+    let end = offsets.get(begin + room - 1).map_or(document.len(), |(_, end)| *end);
+    let begin = offsets.get(begin).map_or(0, |(begin, _)| *begin);
+    // Words that a window begins within would be cut into other tokens.
+    let begin = document.floor_char_boundary(begin);
+    let (before, after) = document.split_at(begin);
+    let is_within_word = !before.is_empty() && !before.ends_with(char::is_whitespace);
+    let skipped = if is_within_word { after.find(char::is_whitespace).unwrap_or(after.len()) } else { 0 };
+    (begin + skipped).min(start)..document.ceil_char_boundary(end)
+}
+
+impl Splitter {
+    /// Tokens of a window of a document after a prompt, and which of them each passage has.
+    fn spans(
+        &self,
+        (document, prompt): (&str, &str),
+        window: &Range<usize>,
+        passages: &[Range<usize>],
+    ) -> Result<Tokens, Error> {
+        let text = document.get(window.clone()).unwrap_or_default();
+        let encoding = self.encoded_with_offsets(format!("{prompt}{text}"))?;
+        let mut tokens = self.tokens_of(&encoding);
+        let is_special = encoding.get_special_tokens_mask();
+        let places: Vec<(usize, (usize, usize))> = encoding.get_offsets().iter().copied().enumerate().collect();
+        let of_text = |at: &usize| is_special.get(*at) != Some(&1);
+        let end_of_text = places.iter().filter(|(at, _)| of_text(at)).map(|(_, (_, end))| *end).max().unwrap_or(0);
+        for bytes in passages {
+            // From bytes of the document to those of what was tokenized.
+            let shifted = |byte: usize| byte.saturating_sub(window.start) + prompt.len();
+            let (begin, end) = (shifted(bytes.start), shifted(bytes.end));
+            // Tokens of no bytes, such as a space whose place was trimmed, belong to what they stand in.
+            let overlaps = |from: usize, to: usize| from < to && from < end && begin < to;
+            let own = places.iter().filter(|(at, (from, to))| of_text(at) && overlaps(*from, *to));
+            let own: Vec<usize> = own.map(|(at, _)| *at).collect();
+            let span = match (own.first(), own.last()) {
+                (Some(first), Some(last)) => *first..*last + 1,
+                // Nothing but white space: the whole window says what it is about.
+                _ => 0..tokens.ids.len(),
+            };
+            tokens.truncated |= end > end_of_text
+                && document.get(bytes.clone()).is_some_and(|text| {
+                    let kept = text.trim_end().len();
+                    shifted(bytes.start + kept) > end_of_text
+                });
+            tokens.spans.push(span);
+        }
+        Ok(tokens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_begin_before_their_first_passage_and_end_with_the_document() {
+        // A hundred words of four bytes, each a token.
+        let document = "abc ".repeat(100);
+        let offsets: Vec<(usize, usize)> = (0..100).map(|at| (4 * at, 4 * at + 3)).collect();
+        assert_eq!(window(&document, &offsets, 40, 100), 0..400);
+        assert_eq!(window(&document, &offsets, 0, 20), 0..79);
+        // Ten tokens of forty stand before the passage at token 50.
+        assert_eq!(window(&document, &offsets, 200, 40), 160..319);
+        assert_eq!(window(&document, &offsets, 396, 40), 240..399);
+        // Tokens of two bytes, of which the first is the end of a word: the window begins after that.
+        let offsets: Vec<(usize, usize)> = (0..200).map(|at| (2 * at, 2 * at + 2)).collect();
+        assert_eq!(window(&document, &offsets, 204, 44), 183..270);
+    }
+}
