@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dyad_index::TextLanguage;
-use dyad_index::manifest::{Change, FileEntry, MinRecall, ShardEntry};
+use dyad_index::manifest::{Change, FileEntry, Manifest, MinRecall, ShardEntry};
 use dyad_index::{Certificate, Deletions, ModelRecord};
 
 use crate::error::Error;
@@ -31,6 +31,8 @@ pub(crate) struct Draft {
     pub(crate) model: ModelRecord,
     /// The recall that every shard must keep.
     pub(crate) min_recall: Option<MinRecall>,
+    /// What of its document has reached a passage's vector, see [`Manifest::context`].
+    pub(crate) context: Option<String>,
     /// By which its texts are analysed.
     pub(crate) language: TextLanguage,
     /// What makes it out of the one before.
@@ -45,10 +47,12 @@ impl Draft {
         self.shards.iter().map(DraftShard::documents).sum()
     }
 
-    /// Refuses shards of another language, which other jobs have published meanwhile, next to new ones: `current` is that of the shards that are kept.
-    pub(crate) fn check_language(&self, current: TextLanguage) -> Result<(), Error> {
+    /// Refuses shards of another language or context, which other jobs have published meanwhile, next to new ones: `current` has the shards that are
+    /// kept.
+    pub(crate) fn check_kind(&self, current: &Manifest) -> Result<(), Error> {
         let is_kept = |shard: &DraftShard| matches!(shard.files, ShardFiles::Kept(_));
-        if current != self.language && self.shards.iter().any(is_kept) { Err(Error::Contended) } else { Ok(()) }
+        let is_same = (current.language, &current.context) == (self.language, &self.context);
+        if !is_same && self.shards.iter().any(is_kept) { Err(Error::Contended) } else { Ok(()) }
     }
 
     /// Refuses new shards that do not have the recall that the index must keep. It may be asked for since they were built; where documents of

@@ -307,6 +307,19 @@ pub enum Error {
         /// What is in it.
         found: &'static str,
     },
+    /// Vectors of passages that were read otherwise than those of the index.
+    #[error(
+        "vectors of generation {generation} have of their documents: `{expected}` (`dyad-encoder embed --context`), and the new ones `{got}`. Embed them with \
+         `--context {expected}` and give them as `--embeddings`, or build the index again"
+    )]
+    OtherContext {
+        /// The current generation.
+        generation: u64,
+        /// Its context.
+        expected: String,
+        /// That of the new vectors.
+        got: String,
+    },
     /// Another language for some of an index's shards.
     #[error("BM25 analyses all texts of `{}` by one language, now `{language}`: another one needs `merge --all`", index.display())]
     LanguageOfSome {

@@ -37,6 +37,8 @@ pub struct Report {
     pub fusion: Option<FusionRecord>,
     /// What a cross encoder has brought, where `dyad-searcher learn --reranker` has measured that for this model.
     pub reranking: Option<RerankRecord>,
+    /// What of its document has reached a passage's vector, where that is more or less than its title.
+    pub context: Option<String>,
     /// By which BM25 analyses texts.
     pub language: TextLanguage,
     /// What made the generation out of the one before; absent where an earlier release published.
@@ -127,7 +129,8 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
     let _lock = ReaderLock::acquire(index, manifest.generation)?;
     let debt = debt(index, &manifest)?;
     let documents = manifest.documents();
-    let Manifest { generation, created_unix_s, tool, model, min_recall, language, change, shards, .. } = manifest;
+    let Manifest { generation, created_unix_s, tool, model, context, min_recall, language, change, shards, .. } =
+        manifest;
     let shards: Vec<ShardReport> =
         shards.iter().map(|entry| inspect_shard(index, entry)).collect::<Result<_, Error>>()?;
     let sections = |of: &dyn Fn(&SectionReport) -> bool| -> u64 {
@@ -142,6 +145,7 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
         model,
         fusion,
         reranking,
+        context,
         language,
         change,
         min_recall,
@@ -237,6 +241,9 @@ impl fmt::Display for Report {
         let ModelRecord { name, dim, metric, max_tokens, .. } = &self.model;
         writeln!(f, "model         {name}, {dim} values, {metric}, {max_tokens} tokens")?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
+        if let Some(context) = &self.context {
+            writeln!(f, "context       {context}, of its document in a passage's vector")?;
+        }
         writeln!(f, "language      {} (`{}`), for BM25", self.language.name(), self.language)?;
         if let Some(FusionRecord { method, dense_weight, learned_from, .. }) = &self.fusion {
             let method = match method {

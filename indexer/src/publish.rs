@@ -15,8 +15,8 @@ use crc32c::crc32c;
 use dyad_files::{sync_dir, write_atomic};
 use dyad_index::ModelRecord;
 use dyad_index::manifest::{
-    self, CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR,
-    Manifest, MetadataEntry, SHARDS_DIR, ShardEntry,
+    self, CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, FileEntry, METADATA_DIR, Manifest,
+    MetadataEntry, SHARDS_DIR, ShardEntry,
 };
 use dyad_index::storage::WriteLock;
 use fail::fail_point;
@@ -57,7 +57,7 @@ pub(crate) fn publish(index: &Path, draft: Draft, new_model: bool) -> Result<Opt
     }
     draft.check_recall()?;
     if draft.parent.is_some() {
-        draft.check_language(manifest::current(index)?.language)?;
+        draft.check_kind(&manifest::current(index)?)?;
     }
     let generation = manifest::next_generation(index, &lock)?;
     let mut moved = Vec::with_capacity(draft.shards.len());
@@ -122,12 +122,13 @@ fn move_and_point(
     }
     fail_point!("manifest-begin");
     let manifest = Manifest {
-        format_version: MANIFEST_VERSION,
+        format_version: Manifest::version(draft.context.as_deref()),
         generation,
         parent: manifest::current_generation(index).ok().flatten(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         tool: TOOL.to_owned(),
         model: draft.model,
+        context: draft.context,
         min_recall: draft.min_recall,
         language: draft.language,
         change: Some(draft.change),
@@ -242,6 +243,7 @@ mod tests {
         let draft = Draft {
             parent: None,
             model: model.clone(),
+            context: None,
             min_recall: None,
             language: TextLanguage::English,
             change,

@@ -232,6 +232,7 @@ fn embeddings_are_read_in_the_order_of_their_documents() {
         part_rows: 2,
         dtype: None,
         two_towers: None,
+        context: dyad_corpus::PassageContext::default(),
     };
     let mut writer = EmbeddingsWriter::open(dir.path(), header).unwrap();
     for (key, row) in [("c", [0.5, 1.0]), ("a", [0.25, -2.0]), ("b", [3.0, 0.0])] {

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use dyad_command::cancel_on_signal;
 use dyad_corpus::embeddings::VectorType;
-use dyad_corpus::{ReadArguments, ReadOptions};
+use dyad_corpus::{PassageContext, ReadArguments, ReadOptions};
 use dyad_files::space::{boundless, free_space};
 
 use super::model::ModelOptions;
@@ -33,6 +33,10 @@ pub(crate) struct Options {
     out: PathBuf,
     #[command(flatten)]
     read: ReadArguments,
+    /// What of its document reaches a passage's vector: its `title` before it; its tokens where the model has read all of the document (`late`, with
+    /// `--split` or `--documents`; a weight after a colon, 0.5 by default); both (`title+late`); or `none`
+    #[arg(long, value_name = "CONTEXT[:WEIGHT]", default_value_t = PassageContext::default())]
+    context: PassageContext,
     /// Data type of the stored vectors
     #[arg(long, value_enum, default_value_t = Vectors::F32)]
     vector_type: Vectors,
@@ -74,6 +78,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             ..options.read.options().map_err(anyhow::Error::msg)?
         },
         tower: options.tower,
+        context: options.context,
         budget: options.model.budget(),
         out: options.out.clone(),
         vectors: match options.vector_type {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::{Summary, VectorType};
+use dyad_corpus::{PassageContext, ReadOptions};
 use dyad_files::space::{FreeSpace, SpaceError};
 
 use crate::config::Tower;
@@ -20,6 +20,8 @@ pub struct EmbedJob {
     pub read: ReadOptions,
     /// The tower whose prompt the documents get.
     pub tower: Tower,
+    /// What of its document reaches a passage's vector.
+    pub context: PassageContext,
     /// Size of a batch.
     pub budget: Budget,
     /// Directory of the embeddings.
@@ -93,6 +95,25 @@ pub enum JobError {
         key: String,
         /// Longest input of the model in tokens.
         max_tokens: usize,
+    },
+    /// A passage of no document, where its document is to be read.
+    #[error(
+        "document `{key}` is no passage of another one, in which it could be read (`--context {context}`). Split documents into passages (`--split WORDS`), or name the \
+         file of the documents that they were cut from (`--documents FILE`)"
+    )]
+    NoPlace {
+        /// Its key.
+        key: String,
+        /// As it was asked for.
+        context: PassageContext,
+    },
+    /// A model whose vectors are no means of tokens.
+    #[error(
+        "`--context {context}`: expected a model whose vectors are the means of its token vectors, of which passages have some. Use `--context title`"
+    )]
+    NoMeans {
+        /// As it was asked for.
+        context: PassageContext,
     },
     /// An earlier run has truncated documents.
     #[error(

@@ -51,7 +51,9 @@ pub(crate) fn resume(
     let parts = writer.finished_parts().to_vec();
     let stream = is_stream(&job.corpus);
     let mut reader = CorpusReader::open(&job.corpus, &job.read)?;
-    let compared = compare(&mut reader, &parts, job.part_rows, !stream, &|| {
+    let is_late = job.context.late_weight().is_some();
+    let along = Along { parts: &parts, part_rows: job.part_rows, whole: !stream, is_late };
+    let compared = compare(&mut reader, along, &|| {
         if cancel.is_cancelled() { Err(job.interrupted(writer)) } else { Ok(()) }
     })?;
     let (kept, parts_dropped) = (compared.kept, parts.len() - compared.kept);
@@ -82,16 +84,25 @@ fn reader_after(corpus: &Path, options: &ReadOptions, documents: u64) -> Result<
     Ok(reader)
 }
 
+/// What documents are compared with.
+#[derive(Clone, Copy)]
+struct Along<'a> {
+    parts: &'a [Part],
+    part_rows: u64,
+    /// Whether the corpus is read to its end.
+    whole: bool,
+    /// Whether documents were read in others.
+    is_late: bool,
+}
+
 /// Reads documents along the parts; to the end of the corpus where `whole`, else no further than it takes.
 fn compare(
     reader: &mut CorpusReader,
-    parts: &[Part],
-    part_rows: u64,
-    whole: bool,
+    Along { parts, part_rows, whole, is_late }: Along<'_>,
     go_on: &dyn Fn() -> Result<(), JobError>,
 ) -> Result<Compared, JobError> {
     let mut compared = Compared::default();
-    let mut digest = SourceDigest::default();
+    let (mut digest, mut contexts) = (SourceDigest::default(), SourceDigest::default());
     // Only the last part of a set may be short: it cannot stay where documents were added after it.
     let short = parts.last().is_some_and(|last| last.rows < part_rows);
     let mut changed = false;
@@ -104,8 +115,13 @@ fn compare(
         match parts.get(compared.kept) {
             Some(part) if !changed => {
                 digest.add(&document);
+                if let Some(place) = reader.place().filter(|_| is_late) {
+                    contexts.add_place(place);
+                }
                 if compared.new == part.rows {
-                    changed = std::mem::take(&mut digest).hex() != part.source_digest;
+                    let context = std::mem::take(&mut contexts).hex();
+                    changed = std::mem::take(&mut digest).hex() != part.source_digest
+                        || is_late && part.context_digest != Some(context);
                     if !changed {
                         compared.kept += 1;
                         compared.documents += std::mem::take(&mut compared.new);

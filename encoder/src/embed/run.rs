@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::resume::{Resumed, resume};
 use super::windows::{Source, Window, read_ahead};
 use crate::model::{Model, VectorLength};
+use crate::tokenize::Tokens;
 
 /// How often the job looks whether it was interrupted while the reader has nothing.
 const LOOK: Duration = Duration::from_millis(100);
@@ -20,6 +21,9 @@ impl EmbedJob {
     /// Runs until the corpus ends, an error, or `interrupted`. What whole parts hold is kept in any case.
     pub fn run(&self, encoder: &Model, cancel: &Cancellation) -> Result<Outcome, JobError> {
         self.check_corpus()?;
+        if self.context.late_weight().is_some() && !encoder.pools_means(self.tower) {
+            return Err(JobError::NoMeans { context: self.context });
+        }
         let mut writer = EmbeddingsWriter::open(&self.out, self.header(encoder))?;
         if self.refuse_long
             && let Some(first) = writer.finished_parts().iter().position(|part| part.truncated.is_none())
@@ -57,7 +61,8 @@ impl EmbedJob {
         }
         let mut progress = Progress::new(reader.total_bytes(), reader.bytes_read(), kept);
         let (mut truncated, mut stored, mut reused) = (0, 0, 0);
-        let source = Source { reader, earlier, tokenizer: encoder.tokenizer(), tower: self.tower };
+        let (tower, context) = (self.tower, self.context);
+        let source = Source { reader, earlier, tokenizer: encoder.tokenizer(), tower, context };
         let windows = read_ahead(source, is_stream(&self.corpus))?;
         loop {
             if cancel.is_cancelled() {
@@ -113,17 +118,29 @@ impl EmbedJob {
         progress: &mut Progress,
         cancel: &Cancellation,
     ) -> Result<bool, JobError> {
-        let tokens = window.tokens.iter().map(|tokens| tokens.ids.len()).sum();
+        let tokens = window.tokens.iter().chain(&window.contexts).map(|tokens| tokens.ids.len()).sum();
         progress.begin(window.bytes_read, window.documents.len(), tokens);
-        let vectors = encoder.embed_while(self.tower, &window.tokens, VectorLength::Unit, self.budget, |tokens| {
-            progress.batch(tokens);
-            !cancel.is_cancelled()
-        })?;
-        let Some(vectors) = vectors else { return Ok(false) };
-        let mut new = vectors.chunks_exact(encoder.info().dim);
-        for ((document, earlier), truncated) in window.documents.iter().zip(&window.earlier).zip(&window.truncated) {
-            let Some(row) = earlier.as_deref().or_else(|| new.next()) else { break };
-            writer.push(document, row, *truncated)?;
+        let mut embed = |texts: &[Tokens]| {
+            encoder.embed_while(self.tower, texts, VectorLength::Unit, self.budget, |tokens| {
+                progress.batch(tokens);
+                !cancel.is_cancelled()
+            })
+        };
+        let dim = encoder.info().dim;
+        let Some(mut vectors) = embed(&window.tokens)? else { return Ok(false) };
+        if let Some(weight) = self.context.late_weight() {
+            let Some(late) = embed(&window.contexts)? else { return Ok(false) };
+            for (own, row) in vectors.chunks_exact_mut(dim).zip(&window.context_rows) {
+                add_weighted(own, late.get(row * dim..(row + 1) * dim).unwrap_or_default(), weight);
+            }
+        }
+        let mut new = vectors.chunks_exact(dim);
+        for (number, document) in window.documents.iter().enumerate() {
+            let earlier = window.earlier.get(number).and_then(Option::as_deref);
+            let Some(row) = earlier.or_else(|| new.next()) else { break };
+            let place = window.places.get(number).and_then(Option::as_ref);
+            let truncated = window.truncated.get(number).copied().unwrap_or_default();
+            writer.push_placed((document, place), row, truncated)?;
         }
         progress.stored();
         Ok(true)
@@ -151,6 +168,18 @@ impl EmbedJob {
             part_rows: self.part_rows,
             dtype,
             two_towers: Some(info.has_two_towers),
+            context: self.context,
         }
+    }
+}
+
+/// `own + weight * late`, of unit length.
+fn add_weighted(own: &mut [f32], late: &[f32], weight: f32) {
+    for (value, late) in own.iter_mut().zip(late) {
+        *value += weight * late;
+    }
+    let length = own.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt().max(1e-12);
+    for value in own.iter_mut() {
+        *value = (f64::from(*value) / length) as f32;
     }
 }

@@ -1,16 +1,19 @@
 //! The reader thread: documents and their tokens, a window at a time, while the model works on the window before.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use dyad_corpus::embeddings::{EarlierRow, EarlierRows, text_digest};
-use dyad_corpus::{CorpusReader, Document};
+use dyad_corpus::{CorpusReader, Document, PassageContext, PassagePlace};
 use rayon::prelude::*;
 
 use super::job::JobError;
 use crate::config::Tower;
 use crate::error::Error;
-use crate::tokenize::{Tokenizer, Tokens};
+use crate::tokenize::{DocumentWindow, Tokenizer, Tokens};
 
 /// Documents sorted by length together: enough that padding is rare, few enough that memory is small.
 const WINDOW_DOCUMENTS: usize = 2048;
@@ -29,6 +32,12 @@ pub(crate) struct Window {
     pub(crate) tokens: Vec<Tokens>,
     /// Whether the model reads less than the whole text, of each document.
     pub(crate) truncated: Vec<bool>,
+    /// Where each document stands in another one, in which it is read; nothing where they are read alone.
+    pub(crate) places: Vec<Option<PassagePlace>>,
+    /// Tokens of those others, with a span for each document without an earlier vector.
+    pub(crate) contexts: Vec<Tokens>,
+    /// Of each document without an earlier vector, the number of its vector among those of the contexts.
+    pub(crate) context_rows: Vec<usize>,
     /// Bytes of the corpus on disk that were read by the end of this window.
     pub(crate) bytes_read: u64,
 }
@@ -43,6 +52,7 @@ pub(crate) struct Source {
     pub(crate) earlier: EarlierRows,
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) tower: Tower,
+    pub(crate) context: PassageContext,
 }
 
 /// Reads the rest of a corpus on a thread of its own, which ends with the corpus, an error, or the receiver. What a user
@@ -75,12 +85,17 @@ impl Source {
     }
 
     fn next_window(&mut self) -> Sent {
-        let mut documents = Vec::new();
+        let is_late = self.context.late_weight().is_some();
+        let (mut documents, mut places) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         while documents.len() < WINDOW_DOCUMENTS && bytes < WINDOW_BYTES {
             let Some(document) = self.reader.next() else { break };
             let document = document?.value;
             bytes += document.title.len() + document.text.len();
+            places.push(self.reader.place().filter(|_| is_late).cloned());
+            if is_late && places.last().is_none_or(Option::is_none) {
+                return Err(JobError::NoPlace { key: document.key, context: self.context });
+            }
             documents.push(document);
         }
         if documents.is_empty() {
@@ -90,15 +105,17 @@ impl Source {
         let earlier: Vec<Option<EarlierRow>> = if self.earlier.rows() == 0 {
             vec![None; documents.len()]
         } else {
-            documents.iter().map(|document| self.earlier.find(text_digest(document))).collect()
+            let digests = documents.iter().zip(&places).map(|(document, place)| text_digest(document, place.as_ref()));
+            digests.map(|digest| self.earlier.find(digest)).collect()
         };
+        let read_as = ReadAs { tokenizer: &self.tokenizer, tower: self.tower, context: self.context };
         let tokens: Result<Vec<Option<Tokens>>, Error> = documents
             .par_iter()
             .zip(&earlier)
             .map(|(document, row)| match row {
                 Some(EarlierRow { truncated: Some(_), .. }) => Ok(None),
                 // A row whose part does not say whether this text was truncated, or none.
-                Some(_) | None => self.tokenizer.encode(self.tower, &document.passage()).map(Some),
+                Some(_) | None => read_as.tokenizer.encode(read_as.tower, &read_as.text_of(document)).map(Some),
             })
             .collect();
         for (row, tokens) in earlier.into_iter().zip(tokens?) {
@@ -107,7 +124,61 @@ impl Source {
             window.tokens.extend(tokens.filter(|_| row.is_none()));
             window.earlier.push(row.map(|row| row.vector));
         }
-        window.documents = documents;
+        if is_late {
+            let new = window.earlier.iter().zip(&places).filter(|(earlier, _)| earlier.is_none());
+            let new: Vec<&PassagePlace> = new.filter_map(|(_, place)| place.as_ref()).collect();
+            (window.contexts, window.context_rows) = read_as.contexts(&new)?;
+        }
+        (window.documents, window.places) = (documents, places);
         Ok(Some(window))
+    }
+}
+
+/// How documents become tokens.
+#[derive(Clone, Copy)]
+struct ReadAs<'a> {
+    tokenizer: &'a Tokenizer,
+    tower: Tower,
+    context: PassageContext,
+}
+
+impl ReadAs<'_> {
+    /// What is embedded of a document by itself.
+    fn text_of(self, document: &Document) -> Cow<'_, str> {
+        if self.context.has_title() { document.passage() } else { Cow::Borrowed(document.text.trim()) }
+    }
+
+    /// The documents in which passages stand, each read once for all of them; and for each passage the number of its vector.
+    fn contexts(self, passages: &[&PassagePlace]) -> Result<(Vec<Tokens>, Vec<usize>), Error> {
+        let mut numbers: HashMap<u128, usize> = HashMap::new();
+        let mut documents: Vec<Vec<usize>> = Vec::new();
+        for (passage, place) in passages.iter().enumerate() {
+            let number = *numbers.entry(place.digest()).or_insert(documents.len());
+            match documents.get_mut(number) {
+                Some(own) => own.push(passage),
+                None => documents.push(vec![passage]),
+            }
+        }
+        let windows_of = |own: &Vec<usize>| {
+            let places: Vec<&PassagePlace> = own.iter().filter_map(|passage| passages.get(*passage).copied()).collect();
+            let bytes: Vec<Range<usize>> = places.iter().map(|place| place.bytes()).collect();
+            let document = places.first().map_or("", |first| first.document());
+            self.tokenizer.windows(self.tower, document, &bytes)
+        };
+        let windows: Vec<Vec<DocumentWindow>> = documents.par_iter().map(windows_of).collect::<Result<_, _>>()?;
+        let (mut contexts, mut rows) = (Vec::new(), vec![0; passages.len()]);
+        let mut vectors = 0;
+        for (own, windows) in documents.iter().zip(windows) {
+            for DocumentWindow { tokens, passages: held, .. } in windows {
+                for number in held {
+                    if let Some(row) = own.get(number).and_then(|passage| rows.get_mut(*passage)) {
+                        *row = vectors;
+                    }
+                    vectors += 1;
+                }
+                contexts.push(tokens);
+            }
+        }
+        Ok((contexts, rows))
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use dyad_command::Cancellation;
-use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::{EmbeddingsReader, EmbeddingsWriter, Header, VectorType};
+use dyad_corpus::{PassageContext, ReadOptions};
 use dyad_encoder::embed::{EmbedJob, JobError, Outcome, Report};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Compute, Dtype, Model, Tower};
@@ -66,6 +66,7 @@ impl Place {
             corpus: self.root.path().join("corpus.jsonl"),
             read: ReadOptions::default(),
             tower: Tower::Answer,
+            context: PassageContext::default(),
             budget: self.budget,
             out: self.out(),
             vectors: VectorType::F32,
@@ -279,7 +280,15 @@ fn header(place: &Place) -> Header {
     assert_eq!(model.fingerprint, info.fingerprint);
     let (tower, dtype) = ("answer".into(), Some("f32".into()));
     let two_towers = Some(info.has_two_towers);
-    Header { model, tower, vectors: VectorType::F32, part_rows: PART_ROWS, dtype, two_towers }
+    Header {
+        model,
+        tower,
+        vectors: VectorType::F32,
+        part_rows: PART_ROWS,
+        dtype,
+        two_towers,
+        context: PassageContext::default(),
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn document(sentences: usize) -> (String, Vec<Range<usize>>) {
     let (mut text, mut passages) = (String::new(), Vec::new());
     for number in 0..sentences {
         let begin = text.len();
-        let own: Vec<&str> = (0..1 + number % 3).map(|at| words[(number * 3 + at * 5) % words.len()]).collect();
+        let own: Vec<&str> = (0..=number % 3).map(|at| words[(number * 3 + at * 5) % words.len()]).collect();
         text.push_str(&own.join(" "));
         text.push('.');
         passages.push(begin..text.len());

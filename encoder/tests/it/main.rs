@@ -18,6 +18,7 @@ mod http;
 mod int8;
 mod job;
 mod late;
+mod late_job;
 mod loss;
 mod many;
 mod memory;

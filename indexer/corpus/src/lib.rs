@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`document`](Document) | a document, its passage, and its line |
+//! | [`context`](PassageContext) | what of its document reaches a passage's vector |
 //! | [`metadata`](Metadata) | a document's own fields as JSON text |
 //! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet; plain, gzip, Zstandard; whole documents, or passages |
 //! | [`KeyLines`] | keys in the lines of a file |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod compact;
+mod context;
 mod document;
 pub mod embeddings;
 mod error;
@@ -35,6 +37,7 @@ mod read;
 pub mod run;
 
 pub use compact::compact_bytes;
+pub use context::PassageContext;
 pub use document::{Document, Located};
 pub use error::Error;
 pub use judged::Judged;
@@ -44,6 +47,6 @@ pub use problem::{EmbeddingsProblem, Problem};
 #[cfg(feature = "clap")]
 pub use read::ReadArguments;
 pub use read::{
-    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split, check_key,
-    is_stream,
+    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, PassagePlace, ReadOptions, Split,
+    check_key, is_stream,
 };

@@ -113,6 +113,14 @@ pub enum Problem {
         /// The line that had it first.
         line: u64,
     },
+    /// A passage that is not where it says.
+    #[error("the passage has no place in a document: expected {expected}, got {got}")]
+    Place {
+        /// What would be one.
+        expected: String,
+        /// What was there.
+        got: String,
+    },
     /// A field of the metadata that passages have of their own.
     #[error(
         "metadata field `{field}` is where a passage keeps its document: rename it, or read the corpus without `--split`"

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use dyad_files::space::{check_space, free_space};
-use dyad_index::manifest::{self, Change, MANIFEST_VERSION, Manifest};
+use dyad_index::manifest::{self, Change, Manifest};
 use dyad_store::{Committed, Remote, commit as publish, is_published};
 use fail::fail_point;
 use serde::Serialize;
@@ -84,7 +84,7 @@ fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions:
         ..Change::default()
     };
     Manifest {
-        format_version: MANIFEST_VERSION,
+        format_version: Manifest::version(None),
         generation: plan.generation,
         parent: plan
             .base
@@ -94,6 +94,7 @@ fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions:
         created_unix_s: plan.created_unix_s,
         tool: plan.tool.clone(),
         model: plan.job.model.clone(),
+        context: None,
         min_recall: plan.job.graph.min_recall,
         language: plan.job.language,
         change: Some(change),

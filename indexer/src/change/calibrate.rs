@@ -73,6 +73,7 @@ pub fn calibrate(config: &CalibrateConfig, questions: &Questions, control: JobCo
         Ok(Some(Draft {
             parent: Some(manifest.generation),
             model: manifest.model.clone(),
+            context: manifest.context.clone(),
             min_recall: manifest.min_recall,
             language: manifest.language,
             change: Change { operation, read: documents, unchanged: documents, ..Change::default() },

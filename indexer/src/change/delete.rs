@@ -58,6 +58,7 @@ pub fn delete_documents(config: &DeleteConfig<'_>, keys: &[String], control: Job
         Ok(Some(Draft {
             parent: Some(manifest.generation),
             model: manifest.model.clone(),
+            context: manifest.context.clone(),
             min_recall: manifest.min_recall,
             language: manifest.language,
             change: counts.clone(),

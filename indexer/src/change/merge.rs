@@ -143,7 +143,8 @@ pub(super) fn rewrite(
         let shards = threads.install(|| replaced(base, &rewritten, without, control))?;
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
-        Ok(Some(Draft { parent, model: model.clone(), min_recall, language, change: change.clone(), shards }))
+        let context = manifest.context.clone();
+        Ok(Some(Draft { parent, model: model.clone(), context, min_recall, language, change: change.clone(), shards }))
     };
     let outcome = commit(&config.index, config.dry_run, base, prepare)?;
     Ok(Outcome { change, ..outcome })

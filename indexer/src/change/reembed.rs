@@ -24,7 +24,7 @@ use dyad_index::{ModelRecord, Snapshot};
 use super::deletions::delete_nodes;
 use super::difference::Difference;
 use super::stored::{Stored, places};
-use super::upsert::build_like;
+use super::upsert::{build_like, check_context};
 use super::{ATTEMPTS, MissingKeys, Outcome};
 use crate::control::JobControl;
 use crate::draft::{CompleteShard, Draft, DraftShard};
@@ -101,6 +101,7 @@ pub fn reembed(
     let model = source.model().clone();
     let (documents, old) = (base.manifest().documents(), base.manifest().model.clone());
     refuse_same(&base, &model)?;
+    check_context(base.manifest(), source)?;
     let workspace = Workspace::create(&config.index)?;
     let (builder, params, row_type) = kind(&base, &model, config.threads);
     let questions = config.queries.as_ref().map(|path| Questions::open(path, &model, params.seed)).transpose()?;
@@ -166,7 +167,9 @@ pub fn reembed(
         let kept = config.target.map(RecallTarget::kept).or(last.manifest().min_recall);
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
         let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
-        let draft = Draft { parent, model: model.clone(), min_recall: kept, language, change: change.clone(), shards };
+        let context = source.context();
+        let draft =
+            Draft { parent, model: model.clone(), context, min_recall: kept, language, change: change.clone(), shards };
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {
             source.published();

@@ -1,7 +1,9 @@
 //! `append` and `upsert`: documents in, one new shard out, published with the deletion of what it replaces.
 
+use dyad_corpus::PassageContext;
 use dyad_files::space::check_space;
 use dyad_index::format::RowType;
+use dyad_index::manifest::Manifest;
 use dyad_index::search::VectorRows;
 use dyad_index::snapshot::Shard;
 use dyad_index::{BuildRecord, GroundTruth, QuerySource, Snapshot, ground_truth};
@@ -28,6 +30,16 @@ pub(super) fn build_like(base: &Snapshot, threads: usize) -> (Builder, BuildPara
     let BuildRecord { builder, m, ef_construction, seed, .. } = &largest.dense.meta().build;
     let params = BuildParams { m: *m, ef_construction: *ef_construction, seed: *seed, threads };
     (Builder::named(builder).unwrap_or_default(), params, largest.dense.header().row_type)
+}
+
+/// Refuses vectors of passages that were read in another way than those of the index.
+pub(super) fn check_context(current: &Manifest, source: &dyn VectorSource) -> Result<(), Error> {
+    let got = source.context();
+    if current.context == got {
+        return Ok(());
+    }
+    let name = |context: &Option<String>| context.clone().unwrap_or_else(|| PassageContext::default().to_string());
+    Err(Error::OtherContext { generation: current.generation, expected: name(&current.context), got: name(&got) })
 }
 
 /// The held-out questions by which the first of these shards that has any was measured.
@@ -73,6 +85,7 @@ pub fn upsert_after(
     let base = Snapshot::open_after(&config.index, known)?;
     let model = source.model().clone();
     check_model(&config.index, &model)?;
+    check_context(base.manifest(), source)?;
     let (builder, params, row_type) = build_like(&base, config.threads);
     params.validate()?;
     let workspace = Workspace::create(&config.index)?;

@@ -239,6 +239,7 @@ impl UpsertJob<'_> {
         Ok(Some(Draft {
             parent: Some(manifest.generation),
             model: self.shard.model.clone(),
+            context: self.source.context(),
             min_recall: manifest.min_recall,
             language: self.shard.language,
             change: progress.change.clone(),

@@ -81,6 +81,11 @@ impl VectorSource for FileSource {
         self.reader.two_towers()
     }
 
+    fn context(&self) -> Option<String> {
+        let context = self.reader.context();
+        (!context.is_default()).then(|| context.to_string())
+    }
+
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);

@@ -96,7 +96,7 @@ impl Iterator for Missing<'_, '_> {
                 Ok(document) => document,
                 Err(error) => return Some(Err(error)),
             };
-            let digest = text_digest(&document.value);
+            let digest = text_digest(&document.value, None);
             let found = self.stores.iter_mut().find_map(|store| Some((store.earlier.find(digest)?, store.truncated)));
             let Some((row, truncated)) = found else {
                 self.slots.push_back(Slot::Asked);
@@ -229,6 +229,14 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
         self.inner.has_two_towers()
     }
 
+    fn context(&self) -> Option<String> {
+        self.inner.context()
+    }
+
+    fn tokens(&self) -> Option<u64> {
+        self.inner.tokens()
+    }
+
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         if matches!(self.state, State::Closed) {
             self.open()?;
@@ -275,6 +283,7 @@ pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> Header {
         part_rows,
         dtype: None,
         two_towers: None,
+        context: dyad_corpus::PassageContext::default(),
     }
 }
 

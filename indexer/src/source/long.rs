@@ -110,6 +110,14 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
         self.inner.has_two_towers()
     }
 
+    fn context(&self) -> Option<String> {
+        self.inner.context()
+    }
+
+    fn tokens(&self) -> Option<u64> {
+        self.inner.tokens()
+    }
+
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
         loop {
             if let Some(ready) = self.ready.pop_front() {

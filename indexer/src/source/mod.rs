@@ -77,6 +77,11 @@ pub trait VectorSource {
         None
     }
 
+    /// What of its document has reached a passage's vector, as [`Manifest::context`](dyad_index::manifest::Manifest::context) has it.
+    fn context(&self) -> Option<String> {
+        None
+    }
+
     /// The next document with its vector, in the corpus's order; reads ahead in `corpus` as it needs. Nothing at the
     /// end of both. Returns [`Error::Cancelled`] soon after it is cancelled.
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error>;
@@ -108,6 +113,10 @@ impl VectorSource for Box<dyn VectorSource> {
 
     fn has_two_towers(&self) -> Option<bool> {
         (**self).has_two_towers()
+    }
+
+    fn context(&self) -> Option<String> {
+        (**self).context()
     }
 
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {

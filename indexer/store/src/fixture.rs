@@ -41,6 +41,7 @@ impl Pushing {
             created_unix_s: generation,
             tool: "test".into(),
             model,
+            context: None,
             min_recall: None,
             language: TextLanguage::English,
             change: None,

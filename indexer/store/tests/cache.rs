@@ -62,6 +62,7 @@ impl Place {
             created_unix_s: generation,
             tool: "test".into(),
             model,
+            context: None,
             min_recall: None,
             language: TextLanguage::English,
             change: None,

@@ -80,6 +80,7 @@ pub(crate) fn header() -> Header {
         part_rows: 64,
         dtype: Some("f32".into()),
         two_towers: None,
+        context: dyad_corpus::PassageContext::default(),
     }
 }
 

@@ -9,6 +9,7 @@ mod calibrate;
 mod certificate;
 mod collide;
 mod command_line;
+mod contexts;
 mod crash;
 mod damage;
 mod deletes;

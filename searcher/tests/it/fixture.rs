@@ -171,7 +171,7 @@ pub(crate) fn write_linked_index(
     }
     let model = model(fingerprint);
     let (created_unix_s, tool, language) = (1, "test".into(), TextLanguage::English);
-    let (parent, min_recall, change, format_version) = (None, None, None, 1);
+    let (parent, context, min_recall, change, format_version) = (None, None, None, None, 1);
     let manifest = Manifest {
         format_version,
         generation,
@@ -179,6 +179,7 @@ pub(crate) fn write_linked_index(
         created_unix_s,
         tool,
         model,
+        context,
         min_recall,
         language,
         change,

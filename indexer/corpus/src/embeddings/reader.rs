@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::vec::IntoIter;
 
 use super::record::{ModelRecord, Part, PartFile, Record, refuse};
+use crate::context::PassageContext;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
 
@@ -72,6 +73,11 @@ impl EmbeddingsReader {
     /// Number type that the vectors were computed in; `None` where an earlier release made them.
     pub fn dtype(&self) -> Option<&str> {
         self.record.header.dtype.as_deref()
+    }
+
+    /// What of its document has reached a passage's vector.
+    pub fn context(&self) -> PassageContext {
+        self.record.header.context
     }
 
     /// Whether the model embeds questions otherwise than answers; `None` where an earlier release made the vectors.

@@ -7,12 +7,17 @@ use dyad_files::write_atomic;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::context::PassageContext;
 use crate::document::Document;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
+use crate::read::PassagePlace;
 
-/// Version of the record that this build writes, and the newest that it reads.
-pub(super) const VERSION: u32 = 1;
+/// The newest version of the record that this build reads, which it writes of passages that were read in their documents: earlier releases would
+/// take their vectors for those of passages alone.
+pub(super) const VERSION: u32 = 2;
+/// The version of all other records.
+const PLAIN_VERSION: u32 = 1;
 
 /// The record's file.
 pub(super) const RECORD: &str = "embeddings.json";
@@ -103,6 +108,9 @@ pub struct Header {
     /// did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub two_towers: Option<bool>,
+    /// What of its document has reached a passage's vector. Absent where that is the title, as in earlier releases.
+    #[serde(default, skip_serializing_if = "PassageContext::is_default")]
+    pub context: PassageContext,
 }
 
 /// One file of a part.
@@ -140,6 +148,9 @@ pub struct Part {
     pub truncated: Option<u64>,
     /// [`SourceDigest`] of the documents, hex.
     pub source_digest: String,
+    /// [`SourceDigest`] of what the passages were read in, hex; `None` where they were read alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_digest: Option<String>,
 }
 
 /// Digest of documents in order: tells whether a part was made of these texts.
@@ -161,16 +172,27 @@ impl SourceDigest {
         }
     }
 
+    /// Adds what the next passage was read in, and where it stands there.
+    pub fn add_place(&mut self, place: &PassagePlace) {
+        self.0.update(&place.digest().to_le_bytes());
+        for byte in [place.bytes().start, place.bytes().end] {
+            self.0.update(&(byte as u64).to_le_bytes());
+        }
+    }
+
     /// 128 bits, hex.
     pub fn hex(&self) -> String {
         format!("{:032x}", self.0.digest128())
     }
 }
 
-/// Digest of one document by its key and its passage: which rows of a set that is made again are still the same.
-pub fn text_digest(document: &Document) -> u128 {
+/// Digest of one document by its key and its passage, and by what that was read in: which rows of a set that is made again are still the same.
+pub fn text_digest(document: &Document, place: Option<&PassagePlace>) -> u128 {
     let mut digest = SourceDigest::default();
     digest.add(document);
+    if let Some(place) = place {
+        digest.add_place(place);
+    }
     digest.0.digest128()
 }
 
@@ -197,6 +219,13 @@ pub(super) fn record_path(dir: &Path) -> PathBuf {
     dir.join(RECORD)
 }
 
+impl Header {
+    /// The version of the record.
+    pub(super) fn version(&self) -> u32 {
+        if self.context.is_default() { PLAIN_VERSION } else { VERSION }
+    }
+}
+
 impl Record {
     /// Reads the record; none where there is none.
     pub(super) fn load(dir: &Path) -> Result<Option<Self>, Error> {
@@ -216,6 +245,9 @@ impl Record {
         }
         let record: Self = serde_json::from_slice(&bytes).map_err(damaged)?;
         let strange = |what: &str| Err(refuse(dir, EmbeddingsProblem::Record(what.to_owned())));
+        if record.format_version != record.header.version() {
+            return strange("`format_version` is not that of its `context`");
+        }
         // Names become paths: none may lead out of the directory.
         let plain = |name: &str| !name.is_empty() && !name.contains(['/', '\\']) && name != "..";
         if record.header.model.dim == 0 || record.header.part_rows == 0 {

@@ -9,10 +9,11 @@ use dyad_files::{ChecksumWriter, DirLock, LockError, remove_temporary};
 use fail::fail_point;
 
 use super::earlier::{self, EarlierRows};
-use super::record::{Header, Part, PartFile, RECORD, Record, SourceDigest, VERSION, refuse, text_digest};
+use super::record::{Header, Part, PartFile, RECORD, Record, SourceDigest, refuse, text_digest};
 use crate::document::Document;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
+use crate::read::PassagePlace;
 
 /// Summary of a finished set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct EmbeddingsWriter {
     rows: u64,
     truncated: u64,
     digest: SourceDigest,
+    /// Of what the passages were read in.
+    contexts: SourceDigest,
     /// The directory was not there before.
     created: bool,
     _lock: DirLock,
@@ -62,7 +65,7 @@ impl EmbeddingsWriter {
                 record
             }
             None => Record {
-                format_version: VERSION,
+                format_version: header.version(),
                 header: header.clone(),
                 complete: false,
                 rows: 0,
@@ -80,6 +83,7 @@ impl EmbeddingsWriter {
             rows: 0,
             truncated: 0,
             digest: SourceDigest::default(),
+            contexts: SourceDigest::default(),
             created,
             _lock: lock,
         })
@@ -117,6 +121,7 @@ impl EmbeddingsWriter {
         self.record.complete = false;
         if self.record.parts.is_empty() && self.record.earlier.is_empty() {
             self.record.header = self.asked.clone();
+            self.record.format_version = self.asked.version();
         }
         self.record.store(&self.dir)?;
         earlier::finish_renaming(&self.dir, &self.record)
@@ -130,6 +135,16 @@ impl EmbeddingsWriter {
     /// Adds the next document with its vector of `dim` finite values; `truncated` where its text is longer than the model
     /// reads.
     pub fn push(&mut self, document: &Document, row: &[f32], truncated: bool) -> Result<(), Error> {
+        self.push_placed((document, None), row, truncated)
+    }
+
+    /// The same of a passage that was read in its document.
+    pub fn push_placed(
+        &mut self,
+        (document, place): (&Document, Option<&PassagePlace>),
+        row: &[f32],
+        truncated: bool,
+    ) -> Result<(), Error> {
         let dim = self.record.header.model.dim;
         let refuse_row = |what: String| {
             let (row, key) = (self.record.rows + self.rows, document.key.clone());
@@ -147,8 +162,11 @@ impl EmbeddingsWriter {
         self.record.header.vectors.encode(row, &mut self.vectors);
         serde_json::to_writer(&mut self.keys, &document.key).map_err(std::io::Error::from)?;
         self.keys.push(b'\n');
-        self.texts.extend_from_slice(&text_digest(document).to_le_bytes());
+        self.texts.extend_from_slice(&text_digest(document, place).to_le_bytes());
         self.digest.add(document);
+        if let Some(place) = place {
+            self.contexts.add_place(place);
+        }
         self.rows += 1;
         self.truncated += u64::from(truncated);
         if self.rows >= self.record.header.part_rows {
@@ -166,7 +184,10 @@ impl EmbeddingsWriter {
         let texts = Some(self.write(format!("part-{number:06}.texts"), &[&self.texts])?);
         let source_digest = std::mem::take(&mut self.digest).hex();
         let truncated = Some(std::mem::take(&mut self.truncated));
-        self.record.parts.push(Part { vectors, keys, texts, rows: self.rows, truncated, source_digest });
+        let contexts = std::mem::take(&mut self.contexts).hex();
+        let context_digest = self.record.header.context.late_weight().map(|_| contexts);
+        let rows = self.rows;
+        self.record.parts.push(Part { vectors, keys, texts, rows, truncated, source_digest, context_digest });
         self.record.rows += self.rows;
         self.record.complete = false;
         self.record.store(&self.dir)?;
@@ -215,6 +236,7 @@ fn check_same(dir: &Path, asked: &Header, there: &Header) -> Result<(), Error> {
         ("tower", asked.tower.clone(), there.tower.clone()),
         ("dtype", dtype(asked, there), dtype(there, asked)),
         ("type of vectors", vectors(asked), vectors(there)),
+        ("context", asked.context.to_string(), there.context.to_string()),
         ("part size in rows", asked.part_rows.to_string(), there.part_rows.to_string()),
     ];
     match pairs.into_iter().find(|(_, asked, there)| asked != there) {

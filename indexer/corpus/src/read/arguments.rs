@@ -1,4 +1,6 @@
 //! The arguments of commands that read a corpus. What is embedded has to be what is indexed: both commands take the same ones.
+use std::path::PathBuf;
+
 use super::options::{FieldNames, Format, ReadOptions, Split};
 
 /// How a corpus is read.
@@ -26,12 +28,21 @@ pub struct ReadArguments {
     /// Most words, in whole sentences, that a passage repeats from the one before it
     #[arg(long, value_name = "WORDS", default_value_t = 0, requires = "split")]
     overlap: usize,
+    /// File of the documents that the passages of the corpus were cut from, each once; passages say by their metadata where they stand:
+    /// `document`, and `start` and `end` in characters
+    #[arg(long, value_name = "FILE", conflicts_with = "split")]
+    documents: Option<PathBuf>,
 }
 
 impl ReadArguments {
     /// Whether documents are split into passages.
     pub fn splits(&self) -> bool {
         self.split.is_some()
+    }
+
+    /// Whether a file has the documents that passages were cut from.
+    pub fn has_documents(&self) -> bool {
+        self.documents.is_some()
     }
 
     /// The options that they stand for.
@@ -45,6 +56,7 @@ impl ReadArguments {
                 text: self.text_field.clone(),
                 metadata: self.metadata_field.clone(),
             },
+            documents: self.documents.clone(),
             split: split.map_err(|reason| format!("--split, --overlap: {reason}"))?,
             ..ReadOptions::default()
         })

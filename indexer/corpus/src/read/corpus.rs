@@ -6,8 +6,10 @@ use super::files::Files;
 use super::flaws::Flaws;
 use super::keys::Keys;
 use super::options::{Format, ReadOptions, format_of};
+use super::place::PassagePlace;
 use super::records::Records;
 use super::unstored::Unstored;
+use super::whole_documents::WholeDocuments;
 use super::{MAX_KEY_BYTES, MAX_METADATA_BYTES};
 use crate::document::{Document, Located};
 use crate::error::Error;
@@ -76,7 +78,11 @@ pub struct CorpusReader {
     /// How many more of them there are.
     more_of_files: usize,
     /// Passages of the last document that are still to come.
-    passages: VecDeque<Document>,
+    passages: VecDeque<(Document, Option<PassagePlace>)>,
+    /// Of the passage that was returned last.
+    place: Option<PassagePlace>,
+    /// Where they have a file of their own.
+    whole: Option<WholeDocuments>,
     /// The line of that document.
     line: u64,
     documents: u64,
@@ -100,10 +106,18 @@ impl CorpusReader {
             of_files: Vec::new(),
             more_of_files: 0,
             passages: VecDeque::new(),
+            place: None,
+            whole: options.documents.as_deref().map(Self::whole_documents).transpose()?,
             line: 0,
             documents: 0,
             finished: false,
         })
+    }
+
+    /// The documents of which the corpus has passages.
+    fn whole_documents(path: &Path) -> Result<WholeDocuments, Error> {
+        let options = ReadOptions { max_text_bytes: usize::MAX, ..ReadOptions::default() };
+        WholeDocuments::of(Self::open(path, &options)?)
     }
 
     /// Bytes read of the files on disk (compressed where they are), for progress.
@@ -124,6 +138,12 @@ impl CorpusReader {
     /// The file being read, or `standard input`.
     pub fn path(&self) -> &Path {
         self.records.path()
+    }
+
+    /// Where the document that was returned last stands, if it is a passage: of a document that was split, or of one of
+    /// [`ReadOptions::documents`].
+    pub fn place(&self) -> Option<&PassagePlace> {
+        self.place.as_ref()
     }
 
     /// Flawed records so far.
@@ -171,8 +191,9 @@ impl CorpusReader {
     }
 
     fn advance(&mut self) -> Result<Option<Located<Document>>, Error> {
-        if let Some(value) = self.passages.pop_front() {
+        if let Some((value, place)) = self.passages.pop_front() {
             self.documents += 1;
+            self.place = place;
             return Ok(Some(Located { value, line: self.line }));
         }
         let (line, parsed) = loop {
@@ -199,20 +220,38 @@ impl CorpusReader {
             }
         };
         self.line = line;
-        let passages = parsed.and_then(|document| match self.options.split {
-            // A document without text, or with a key of its own fault, is told as such.
-            Some(split) if check(&document, usize::MAX).is_ok() => Ok(split.passages(&document)?.into()),
-            _ => Ok(VecDeque::from([document])),
-        });
+        let passages = parsed.and_then(|document| self.placed(document));
         // A document is accepted with all of its passages, or with none.
-        let accepted = passages.and_then(|passages: VecDeque<Document>| {
-            passages.iter().try_for_each(|passage| self.check(passage))?;
-            passages.iter().try_for_each(|passage| self.note(passage))?;
+        let accepted = passages.and_then(|passages| {
+            passages.iter().try_for_each(|(passage, _)| self.check(passage))?;
+            passages.iter().try_for_each(|(passage, _)| self.note(passage))?;
             Ok(passages)
         });
         self.passages = accepted.map_err(|problem| self.records.refuse(line, problem))?;
         self.documents += 1;
-        Ok(self.passages.pop_front().map(|value| Located { value, line }))
+        let next = self.passages.pop_front();
+        Ok(next.map(|(value, place)| {
+            self.place = place;
+            Located { value, line }
+        }))
+    }
+
+    /// A record as it is returned: whole, or as passages.
+    fn placed(&self, document: Document) -> Result<VecDeque<(Document, Option<PassagePlace>)>, Problem> {
+        // A document without text, or with a key of its own fault, is told as such.
+        let is_sound = check(&document, usize::MAX).is_ok();
+        match (self.options.split, &self.whole) {
+            (Some(split), _) if is_sound => {
+                let whole = PassagePlace::whole(&document.text);
+                let passages = split.placed(&document)?.into_iter();
+                Ok(passages.map(|(passage, bytes)| (passage, Some(whole.part(bytes)))).collect())
+            }
+            (None, Some(whole)) if is_sound => {
+                let place = whole.place(&document)?;
+                Ok(VecDeque::from([(document, Some(place))]))
+            }
+            _ => Ok(VecDeque::from([(document, None)])),
+        }
     }
 
     fn check(&self, document: &Document) -> Result<(), Problem> {

@@ -103,6 +103,8 @@ pub struct ReadOptions {
     /// Splits documents into passages with keys `KEY#0`, `KEY#1` and so on. Their metadata say of which document (`document`) they are, and
     /// which passage (`passage`).
     pub split: Option<Split>,
+    /// File of the documents that the passages of the corpus were cut from, see [`CorpusReader::place`](crate::CorpusReader::place).
+    pub documents: Option<PathBuf>,
     /// Longest passage (title included) that is accepted, in bytes; 1 MiB by default.
     pub max_text_bytes: usize,
     /// Most flawed records to skip; with more the reader fails and lists them. `None`, the default, is 0 for a
@@ -124,6 +126,7 @@ impl Default for ReadOptions {
             format: Format::Auto,
             fields: FieldNames::default(),
             split: None,
+            documents: None,
             max_text_bytes: DEFAULT_MAX_TEXT_BYTES,
             max_bad: None,
             repeated_keys: false,

@@ -1,4 +1,6 @@
 //! Documents as passages of whole sentences.
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -22,28 +24,35 @@ struct Piece {
 impl Split {
     /// The passages of a document, in its order: at least one. Each has the document's title and metadata.
     pub fn passages(self, document: &Document) -> Result<Vec<Document>, Problem> {
+        Ok(self.placed(document)?.into_iter().map(|(passage, _)| passage).collect())
+    }
+
+    /// The same with their bytes in the document's text.
+    pub(super) fn placed(self, document: &Document) -> Result<Vec<(Document, Range<usize>)>, Problem> {
         let metadata = document.metadata.as_ref();
         let is_there = |field: &&str| metadata.is_some_and(|metadata| metadata.has(field));
         if let Some(field) = [DOCUMENT, PASSAGE].into_iter().find(is_there) {
             return Err(Problem::Reserved { field });
         }
         let texts = self.cut(&document.text);
-        let passage = |(number, text): (usize, &str)| {
+        let passage = |(number, bytes): (usize, Range<usize>)| {
+            let text = document.text.get(bytes.clone()).unwrap_or_default();
             let of: [(&str, Value); 2] = [(DOCUMENT, document.key.clone().into()), (PASSAGE, number.into())];
             let of = of.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>();
             let metadata = Metadata::with(metadata, &of);
-            Ok(Document {
+            let passage = Document {
                 key: format!("{}#{number}", document.key),
                 title: document.title.clone(),
                 text: text.to_owned(),
                 metadata: metadata.map_err(|error| Problem::Json { message: error.to_string() })?,
-            })
+            };
+            Ok((passage, bytes))
         };
         texts.into_iter().enumerate().map(passage).collect()
     }
 
-    /// The texts of passages.
-    fn cut(self, text: &str) -> Vec<&str> {
+    /// The bytes of passages.
+    fn cut(self, text: &str) -> Vec<Range<usize>> {
         let pieces = self.pieces(text);
         let (mut found, mut first) = (Vec::new(), 0);
         while first < pieces.len() {
@@ -55,7 +64,7 @@ impl Split {
             // No piece has more words than a passage may have.
             let last = first + pieces.iter().skip(first).take_while(fits).count().max(1);
             let (Some(begin), Some(end)) = (pieces.get(first), pieces.get(last - 1)) else { break };
-            found.push(text.get(begin.begin..end.end).unwrap_or_default().trim());
+            found.push(trimmed(text, begin.begin..end.end));
             if last >= pieces.len() {
                 break;
             }
@@ -69,7 +78,7 @@ impl Split {
             first = last - back.count();
         }
         if found.is_empty() {
-            found.push(text.trim());
+            found.push(trimmed(text, 0..text.len()));
         }
         found
     }
@@ -104,6 +113,13 @@ impl Split {
         }
         pieces
     }
+}
+
+/// The bytes of a part of a text without white space around it.
+fn trimmed(text: &str, bytes: Range<usize>) -> Range<usize> {
+    let part = text.get(bytes.clone()).unwrap_or_default();
+    let begin = bytes.start + (part.len() - part.trim_start().len());
+    begin..begin + part.trim().len()
 }
 
 /// Single line breaks as spaces, byte for byte: they wrap lines, and empty lines between stay.
@@ -161,7 +177,7 @@ mod tests {
     use super::*;
 
     fn cut(text: &str, words: usize, overlap: usize) -> Vec<&str> {
-        Split::new(words, overlap).unwrap().cut(text)
+        Split::new(words, overlap).unwrap().cut(text).into_iter().map(|bytes| &text[bytes]).collect()
     }
 
     #[test]

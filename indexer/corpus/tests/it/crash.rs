@@ -21,7 +21,15 @@ const ROWS: usize = 10;
 fn header() -> Header {
     let (name, fingerprint, metric) = ("m".into(), "f00d".into(), "cosine".into());
     let model = ModelRecord { name, fingerprint, dim: 3, metric, max_tokens: 8 };
-    Header { model, tower: "answer".into(), vectors: VectorType::F32, part_rows: 4, dtype: None, two_towers: None }
+    Header {
+        model,
+        tower: "answer".into(),
+        vectors: VectorType::F32,
+        part_rows: 4,
+        dtype: None,
+        two_towers: None,
+        context: dyad_corpus::PassageContext::default(),
+    }
 }
 
 /// Embeds ten documents, from where an earlier process has stopped.

@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::language::TextLanguage;
 use crate::model::ModelRecord;
 
-/// Version that this build writes, and the newest that it reads. Version 1 had no deletions: its readers would return
-/// deleted documents, and refuse this one.
-pub const MANIFEST_VERSION: u32 = 2;
+/// Newest version that this build reads. Version 1 had no deletions: its readers would return deleted documents, and refuse this one. Version 3 has
+/// a [`Manifest::context`]: earlier releases would add vectors of passages alone.
+pub const MANIFEST_VERSION: u32 = 3;
+/// Version of generations without one.
+const PLAIN_VERSION: u32 = 2;
 
 /// Directory of the shards inside an index.
 pub const SHARDS_DIR: &str = "shards";
@@ -40,6 +42,9 @@ pub struct Manifest {
     pub tool: String,
     /// The model of all vectors.
     pub model: ModelRecord,
+    /// What of its document has reached a passage's vector, as `dyad-encoder embed --context` names it. Absent where that is its title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
     /// The recall that every shard must keep; a change that breaks it is not published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_recall: Option<MinRecall>,
@@ -204,6 +209,11 @@ pub struct FileEntry {
 }
 
 impl Manifest {
+    /// The version of a manifest with this [`Self::context`].
+    pub fn version(context: Option<&str>) -> u32 {
+        if context.is_some() { MANIFEST_VERSION } else { PLAIN_VERSION }
+    }
+
     /// Documents of all shards that are not deleted. A damaged manifest may name more than can be counted.
     pub fn documents(&self) -> u64 {
         self.shards.iter().fold(0, |sum, shard| sum.saturating_add(shard.live()))

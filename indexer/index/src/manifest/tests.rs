@@ -24,6 +24,7 @@ fn manifest(generation: u64) -> Manifest {
         created_unix_s: 5,
         tool: "t".into(),
         model,
+        context: None,
         min_recall: None,
         language: TextLanguage::English,
         change: None,

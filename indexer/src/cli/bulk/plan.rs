@@ -94,6 +94,10 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
         arguments.on_long != Long::Split || !arguments.read.splits(),
         "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
     );
+    anyhow::ensure!(
+        !arguments.read.has_documents(),
+        "`--documents` is for passages that are read in their documents, which bulk jobs do not: embed them with `dyad-encoder embed --context`"
+    );
     let own = arguments.model.start()?;
     let vectors = if let Some(name) = &arguments.model_name {
         anyhow::ensure!(

@@ -10,7 +10,15 @@ fn header() -> Header {
     let model =
         ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 3, metric: "cosine".into(), max_tokens: 8 };
     let dtype = Some("f32".into());
-    Header { model, tower: "answer".into(), vectors: VectorType::F16, part_rows: 4, dtype, two_towers: None }
+    Header {
+        model,
+        tower: "answer".into(),
+        vectors: VectorType::F16,
+        part_rows: 4,
+        dtype,
+        two_towers: None,
+        context: crate::PassageContext::default(),
+    }
 }
 
 fn document(number: usize) -> Document {
@@ -58,7 +66,7 @@ fn go_on(writer: &mut EmbeddingsWriter, numbers: impl IntoIterator<Item = usize>
     let mut found = 0;
     for number in numbers {
         let document = document(number);
-        let kept = earlier.find(text_digest(&document));
+        let kept = earlier.find(text_digest(&document, None));
         found += usize::from(kept.is_some());
         let truncated = is_truncated(number);
         if let Some(kept) = &kept {
@@ -95,7 +103,8 @@ fn parts_tell_of_their_truncated_texts() {
     let mut writer = open(dir.path());
     writer.set_aside(0).unwrap();
     let mut earlier = writer.earlier_rows();
-    let told: Vec<_> = (0..11).map(|number| earlier.find(text_digest(&document(number))).unwrap().truncated).collect();
+    let told: Vec<_> =
+        (0..11).map(|number| earlier.find(text_digest(&document(number), None)).unwrap().truncated).collect();
     let one_of_four = [None; 4];
     assert_eq!(told, [&[Some(false); 4][..], &one_of_four, &[Some(true); 3]].concat());
     drop(writer);

@@ -11,7 +11,15 @@ use crate::error::Error;
 fn header(vectors: VectorType) -> Header {
     let model =
         ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 3, metric: "cosine".into(), max_tokens: 8 };
-    Header { model, tower: "answer".into(), vectors, part_rows: 4, dtype: Some("f32".into()), two_towers: None }
+    Header {
+        model,
+        tower: "answer".into(),
+        vectors,
+        part_rows: 4,
+        dtype: Some("f32".into()),
+        two_towers: None,
+        context: crate::PassageContext::default(),
+    }
 }
 
 fn document(i: usize) -> Document {
@@ -154,7 +162,8 @@ fn a_flipped_byte_anywhere_is_found() {
     let record = dir.path().join("embeddings.json");
     let intact = fs_err::read_to_string(&record).unwrap();
     for (from, to, expected) in [
-        ("\"format_version\": 1", "\"format_version\": 2", "format version 2"),
+        ("\"format_version\": 1", "\"format_version\": 3", "format version 3"),
+        ("\"format_version\": 1", "\"format_version\": 2", "is not that of its `context`"),
         ("part-000001.npy", "../../secret", "not a plain name"),
         ("\"rows\": 10", "\"rows\": 11", "not the sum"),
         ("\"rows\": 4", "\"rows\": 18446744073709551615", "not the sum"),
