@@ -309,8 +309,8 @@ pub enum Error {
     },
     /// Vectors of passages that were read otherwise than those of the index.
     #[error(
-        "vectors of generation {generation} have of their documents: `{expected}` (`dyad-encoder embed --context`), and the new ones `{got}`. Embed them with \
-         `--context {expected}` and give them as `--embeddings`, or build the index again"
+        "vectors of generation {generation} have of their documents: `{expected}`, and the new ones `{got}`. Embed them with `dyad-encoder embed --context {expected}` \
+         and give them as `--embeddings`, or build the index again"
     )]
     OtherContext {
         /// The current generation.
@@ -319,6 +319,17 @@ pub enum Error {
         expected: String,
         /// That of the new vectors.
         got: String,
+    },
+    /// The vectors of another model, of passages that were read in their documents.
+    #[error(
+        "vectors of generation {generation} have of their documents: `{context}`, which `reembed` does not give to others. Embed the corpus by the new model with \
+         `dyad-encoder embed --context {context}`, and `build --new-model`"
+    )]
+    ReembedContext {
+        /// The current generation.
+        generation: u64,
+        /// Its context.
+        context: String,
     },
     /// Another language for some of an index's shards.
     #[error("BM25 analyses all texts of `{}` by one language, now `{language}`: another one needs `merge --all`", index.display())]

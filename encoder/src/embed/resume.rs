@@ -10,7 +10,7 @@ use std::path::Path;
 
 use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{EarlierRows, EmbeddingsWriter, Part, SourceDigest};
-use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
+use dyad_corpus::{CorpusReader, PassageContext, ReadOptions, is_stream};
 use dyad_files::space::check_space;
 
 use super::job::{EmbedJob, JobError};
@@ -51,8 +51,7 @@ pub(crate) fn resume(
     let parts = writer.finished_parts().to_vec();
     let stream = is_stream(&job.corpus);
     let mut reader = CorpusReader::open(&job.corpus, &job.read)?;
-    let is_late = job.context.late_weight().is_some();
-    let along = Along { parts: &parts, part_rows: job.part_rows, whole: !stream, is_late };
+    let along = Along { parts: &parts, part_rows: job.part_rows, whole: !stream, context: job.context };
     let compared = compare(&mut reader, along, &|| {
         if cancel.is_cancelled() { Err(job.interrupted(writer)) } else { Ok(()) }
     })?;
@@ -66,7 +65,8 @@ pub(crate) fn resume(
         let row_bytes = (header.model.dim * header.vectors.bytes()) as u64 + ROW_BYTES;
         let needed = compared.new.saturating_mul(row_bytes).saturating_add(compared.key_bytes);
         check_space(&job.out, needed, job.free_space)?;
-        // What is flawed was listed by the first reading.
+        // What is flawed was listed by the first reading. Documents that passages were cut from are in memory once.
+        drop(reader);
         reader = reader_after(&job.corpus, &ReadOptions { rejects: None, ..job.read.clone() }, compared.documents)?;
     }
     if parts_dropped > 0 {
@@ -91,14 +91,13 @@ struct Along<'a> {
     part_rows: u64,
     /// Whether the corpus is read to its end.
     whole: bool,
-    /// Whether documents were read in others.
-    is_late: bool,
+    context: PassageContext,
 }
 
 /// Reads documents along the parts; to the end of the corpus where `whole`, else no further than it takes.
 fn compare(
     reader: &mut CorpusReader,
-    Along { parts, part_rows, whole, is_late }: Along<'_>,
+    Along { parts, part_rows, whole, context }: Along<'_>,
     go_on: &dyn Fn() -> Result<(), JobError>,
 ) -> Result<Compared, JobError> {
     let mut compared = Compared::default();
@@ -115,13 +114,11 @@ fn compare(
         match parts.get(compared.kept) {
             Some(part) if !changed => {
                 digest.add(&document);
-                if let Some(place) = reader.place().filter(|_| is_late) {
-                    contexts.add_place(place);
-                }
+                contexts.add_context(context, &document, reader.place());
                 if compared.new == part.rows {
-                    let context = std::mem::take(&mut contexts).hex();
+                    let digest_of_contexts = std::mem::take(&mut contexts).hex();
                     changed = std::mem::take(&mut digest).hex() != part.source_digest
-                        || is_late && part.context_digest != Some(context);
+                        || !context.is_default() && part.context_digest != Some(digest_of_contexts);
                     if !changed {
                         compared.kept += 1;
                         compared.documents += std::mem::take(&mut compared.new);

@@ -79,7 +79,8 @@ impl EmbedJob {
             {
                 return Err(JobError::LongText { key: document.key.clone(), max_tokens: encoder.info().max_tokens });
             }
-            truncated += window.tokens.iter().filter(|tokens| tokens.truncated).count() as u64;
+            let new = window.truncated.iter().zip(&window.earlier).filter(|(_, earlier)| earlier.is_none());
+            truncated += new.filter(|(truncated, _)| **truncated).count() as u64;
             stored += window.documents.len() as u64;
             reused += window.earlier.iter().flatten().count() as u64;
             if !self.embed(encoder, &window, &mut writer, &mut progress, cancel)? {
@@ -104,7 +105,7 @@ impl EmbedJob {
     /// Opens the corpus, which shows whether it is there and of which form; a stream can be opened only once.
     pub fn check_corpus(&self) -> Result<(), JobError> {
         if !is_stream(&self.corpus) {
-            CorpusReader::open(&self.corpus, &ReadOptions { rejects: None, ..self.read.clone() })?;
+            CorpusReader::open(&self.corpus, &ReadOptions { rejects: None, documents: None, ..self.read.clone() })?;
         }
         Ok(())
     }

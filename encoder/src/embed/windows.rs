@@ -105,7 +105,9 @@ impl Source {
         let earlier: Vec<Option<EarlierRow>> = if self.earlier.rows() == 0 {
             vec![None; documents.len()]
         } else {
-            let digests = documents.iter().zip(&places).map(|(document, place)| text_digest(document, place.as_ref()));
+            let context = self.context;
+            let digests =
+                documents.iter().zip(&places).map(|(document, place)| text_digest(document, context, place.as_ref()));
             digests.map(|digest| self.earlier.find(digest)).collect()
         };
         let read_as = ReadAs { tokenizer: &self.tokenizer, tower: self.tower, context: self.context };
@@ -127,11 +129,25 @@ impl Source {
         if is_late {
             let new = window.earlier.iter().zip(&places).filter(|(earlier, _)| earlier.is_none());
             let new: Vec<&PassagePlace> = new.filter_map(|(_, place)| place.as_ref()).collect();
-            (window.contexts, window.context_rows) = read_as.contexts(&new)?;
+            let ContextTokens { contexts, rows, cut } = read_as.contexts(&new)?;
+            (window.contexts, window.context_rows) = (contexts, rows);
+            let is_new = window.earlier.iter().map(Option::is_none);
+            let of_new = window.truncated.iter_mut().zip(is_new).filter(|(_, is_new)| *is_new).map(|(place, _)| place);
+            of_new.zip(cut).for_each(|(truncated, cut)| *truncated |= cut);
         }
         (window.documents, window.places) = (documents, places);
         Ok(Some(window))
     }
+}
+
+/// The documents in which passages stand.
+struct ContextTokens {
+    /// Their windows, with a span for each passage.
+    contexts: Vec<Tokens>,
+    /// Of each passage, the number of its vector.
+    rows: Vec<usize>,
+    /// Whether a passage is longer than a window.
+    cut: Vec<bool>,
 }
 
 /// How documents become tokens.
@@ -143,13 +159,17 @@ struct ReadAs<'a> {
 }
 
 impl ReadAs<'_> {
-    /// What is embedded of a document by itself.
+    /// What is embedded of a document by itself: its title where it has no text.
     fn text_of(self, document: &Document) -> Cow<'_, str> {
-        if self.context.has_title() { document.passage() } else { Cow::Borrowed(document.text.trim()) }
+        if self.context.has_title() || document.text.trim().is_empty() {
+            document.passage()
+        } else {
+            Cow::Borrowed(document.text.trim())
+        }
     }
 
-    /// The documents in which passages stand, each read once for all of them; and for each passage the number of its vector.
-    fn contexts(self, passages: &[&PassagePlace]) -> Result<(Vec<Tokens>, Vec<usize>), Error> {
+    /// The documents in which passages stand, each read once for all of them.
+    fn contexts(self, passages: &[&PassagePlace]) -> Result<ContextTokens, Error> {
         let mut numbers: HashMap<u128, usize> = HashMap::new();
         let mut documents: Vec<Vec<usize>> = Vec::new();
         for (passage, place) in passages.iter().enumerate() {
@@ -166,19 +186,21 @@ impl ReadAs<'_> {
             self.tokenizer.windows(self.tower, document, &bytes)
         };
         let windows: Vec<Vec<DocumentWindow>> = documents.par_iter().map(windows_of).collect::<Result<_, _>>()?;
-        let (mut contexts, mut rows) = (Vec::new(), vec![0; passages.len()]);
+        let (mut contexts, mut rows, mut cut) = (Vec::new(), vec![0; passages.len()], vec![false; passages.len()]);
         let mut vectors = 0;
         for (own, windows) in documents.iter().zip(windows) {
             for DocumentWindow { tokens, passages: held, .. } in windows {
-                for number in held {
-                    if let Some(row) = own.get(number).and_then(|passage| rows.get_mut(*passage)) {
-                        *row = vectors;
+                for &number in &held {
+                    let Some(passage) = own.get(number).copied() else { continue };
+                    if let (Some(row), Some(cut)) = (rows.get_mut(passage), cut.get_mut(passage)) {
+                        // Of several passages none is longer than their window.
+                        (*row, *cut) = (vectors, tokens.truncated && held.len() == 1);
                     }
                     vectors += 1;
                 }
                 contexts.push(tokens);
             }
         }
-        Ok((contexts, rows))
+        Ok(ContextTokens { contexts, rows, cut })
     }
 }

@@ -1,5 +1,7 @@
 //! From token vectors to one vector per text, in f32 whatever the network's dtype.
 
+use std::ops::Range;
+
 use tch::{Kind, TchError, Tensor};
 
 use super::packed::{Mask, Packed, joined, on};
@@ -52,20 +54,24 @@ impl Pooling {
                 "expected the mean of token vectors as pooling of spans, got {modes:?}"
             )));
         }
-        let (mut places, mut spans, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
-        for ((first, _), of_row) in packed.rows().zip(&packed.spans) {
-            for span in of_row {
-                places.extend(span.clone().map(|token| first + token as i64));
-                spans.extend(std::iter::repeat_n(lengths.len() as i64, span.len()));
-                lengths.push(span.len().max(1) as f32);
-            }
+        let mut pooled = Vec::with_capacity(packed.spans.len());
+        for ((first, tokens), spans) in packed.rows().zip(&packed.spans) {
+            // Sums from the first token of the text on: however many spans overlap, they take no more memory.
+            let states = hidden.f_narrow(0, first, tokens)?.f_to_kind(Kind::Double)?;
+            let before = Tensor::f_zeros_like(&states.f_narrow(0, 0, 1)?)?;
+            let sums = Tensor::f_cat(&[before, states.f_cumsum(0, None::<Kind>)?], 0)?;
+            let places = |place: fn(&Range<usize>) -> usize| -> Vec<i64> {
+                spans.iter().map(|span| place(span) as i64).collect()
+            };
+            let (begins, ends) = (places(|span| span.start), places(|span| span.end));
+            let lengths: Vec<f64> = spans.iter().map(|span| span.len().max(1) as f64).collect();
+            let device = hidden.device();
+            let own =
+                sums.f_index_select(0, &on(device, &ends)?)?.f_sub(&sums.f_index_select(0, &on(device, &begins)?)?)?;
+            let lengths = Tensor::f_from_slice(&lengths)?.f_to_device(device)?.f_unsqueeze(1)?;
+            pooled.push(own.f_div(&lengths)?.f_to_kind(Kind::Float)?);
         }
-        let device = hidden.device();
-        let tokens = hidden.f_index_select(0, &on(device, &places)?)?.f_to_kind(Kind::Float)?;
-        let width = hidden.size().last().copied().unwrap_or_default();
-        let sums = Tensor::f_zeros([lengths.len() as i64, width], (Kind::Float, device))?;
-        let sums = sums.f_index_add(0, &on(device, &spans)?, &tokens)?;
-        sums.f_div(&Tensor::f_from_slice(&lengths)?.f_to_device(device)?.f_unsqueeze(1)?)
+        joined(pooled)
     }
 }
 

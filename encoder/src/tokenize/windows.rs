@@ -14,11 +14,13 @@ use crate::error::Error;
 const SPARE: (usize, usize) = (16, 16);
 /// Of a window's length, the part that stands before its first new passage: the inverse.
 const BEFORE: usize = 4;
+/// Bytes of a word that is longer than words are.
+const LONG_WORD: usize = 64;
 
 /// A part of a document that the model reads at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentWindow {
-    /// Its tokens; a span for each of the passages. Truncated where a passage is longer than the model reads.
+    /// Its tokens; a span for each of the passages. Truncated where a passage has more than a window holds.
     pub tokens: Tokens,
     /// Numbers of the passages, in the order of the spans.
     pub passages: Vec<usize>,
@@ -46,7 +48,7 @@ impl Tokenizer {
         let mut windows = Vec::new();
         let mut left = order.as_slice();
         while let Some(first) = left.first() {
-            let bytes = window(document, &offsets, bytes_of(first).start, room);
+            let bytes = window(document, &offsets, bytes_of(first), room);
             let held = left.iter().take_while(|number| bytes_of(number).end <= bytes.end).count().max(1);
             let (own, others) = left.split_at(held);
             left = others;
@@ -58,22 +60,32 @@ impl Tokenizer {
     }
 }
 
-/// The bytes of the window of `room` tokens whose first new passage begins at byte `start`.
-fn window(document: &str, offsets: &[(usize, usize)], start: usize, room: usize) -> Range<usize> {
+/// The bytes of the window of `room` tokens whose first new passage has these bytes: with a quarter of it before the passage, or less where the passage
+/// needs the room.
+fn window(document: &str, offsets: &[(usize, usize)], passage: Range<usize>, room: usize) -> Range<usize> {
     if offsets.len() <= room {
         return 0..document.len();
     }
-    let passage = offsets.partition_point(|(_, end)| *end <= start);
+    let first = offsets.partition_point(|(_, end)| *end <= passage.start);
+    let end = offsets.partition_point(|(begin, _)| *begin < passage.end);
+    let holds_all = end.saturating_sub(room).min(first);
     // No window ends before the document does where it could hold more of it.
-    let begin = passage.saturating_sub(room / BEFORE).min(offsets.len() - room);
+    let begin = first.saturating_sub(room / BEFORE).max(holds_all).min(offsets.len() - room);
     let end = offsets.get(begin + room - 1).map_or(document.len(), |(_, end)| *end);
     let begin = offsets.get(begin).map_or(0, |(begin, _)| *begin);
-    // Words that a window begins within would be cut into other tokens.
-    let begin = document.floor_char_boundary(begin);
-    let (before, after) = document.split_at(begin);
-    let is_within_word = !before.is_empty() && !before.ends_with(char::is_whitespace);
-    let skipped = if is_within_word { after.find(char::is_whitespace).unwrap_or(after.len()) } else { 0 };
-    (begin + skipped).min(start)..document.ceil_char_boundary(end)
+    word_begin(document, document.floor_char_boundary(begin), passage.start)..document.ceil_char_boundary(end)
+}
+
+/// Where the next word begins after a place that is within one, which would otherwise be cut into other tokens: not after `most`. The place itself where a word
+/// of usual length has no end, as in scripts without spaces.
+fn word_begin(document: &str, at: usize, most: usize) -> usize {
+    let at = at.min(most);
+    let (before, after) = document.split_at(at);
+    if before.is_empty() || before.ends_with(char::is_whitespace) {
+        return at;
+    }
+    let near = document.floor_char_boundary(most.min(at + LONG_WORD)) - at;
+    after.get(..near).and_then(|near| near.find(char::is_whitespace)).map_or(at, |end| at + end)
 }
 
 impl Splitter {
@@ -117,20 +129,28 @@ impl Splitter {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn windows_begin_before_their_first_passage_and_end_with_the_document() {
         // A hundred words of four bytes, each a token.
         let document = "abc ".repeat(100);
         let offsets: Vec<(usize, usize)> = (0..100).map(|at| (4 * at, 4 * at + 3)).collect();
-        assert_eq!(window(&document, &offsets, 40, 100), 0..400);
-        assert_eq!(window(&document, &offsets, 0, 20), 0..79);
+        let window = |offsets: &[(usize, usize)], start: usize, end: usize, room: usize| {
+            super::window(&document, offsets, start..end, room)
+        };
+        assert_eq!(window(&offsets, 40, 60, 100), 0..400);
+        assert_eq!(window(&offsets, 0, 20, 20), 0..79);
         // Ten tokens of forty stand before the passage at token 50.
-        assert_eq!(window(&document, &offsets, 200, 40), 160..319);
-        assert_eq!(window(&document, &offsets, 396, 40), 240..399);
+        assert_eq!(window(&offsets, 200, 220, 40), 160..319);
+        assert_eq!(window(&offsets, 396, 399, 40), 240..399);
+        // A passage of 36 tokens leaves room for four before it, and one of fifty for none.
+        assert_eq!(window(&offsets, 200, 343, 40), 184..343);
+        assert_eq!(window(&offsets, 80, 279, 40), 80..239);
         // Tokens of two bytes, of which the first is the end of a word: the window begins after that.
         let offsets: Vec<(usize, usize)> = (0..200).map(|at| (2 * at, 2 * at + 2)).collect();
-        assert_eq!(window(&document, &offsets, 204, 44), 183..270);
+        assert_eq!(window(&offsets, 204, 210, 44), 183..270);
+        // Without spaces a window begins with any token.
+        let unspaced = "\u{4eac}".repeat(100);
+        let offsets: Vec<(usize, usize)> = (0..100).map(|at| (3 * at, 3 * at + 3)).collect();
+        assert_eq!(super::window(&unspaced, &offsets, 150..156, 40), 120..240);
     }
 }

@@ -177,3 +177,30 @@ fn what_has_no_document_or_no_means_is_refused() {
     let refused = place.run(&split(), "title+late", "out").unwrap_err().to_string();
     assert!(refused.contains("means of its token vectors"), "{refused}");
 }
+
+#[test]
+fn what_is_left_out_of_a_vector_is_part_of_what_has_changed() {
+    let place = Place::new(MODEL);
+    let line = |title: &str, text: &str| format!("{}\n", serde_json::json!({"_id": "d", "title": title, "text": text}));
+    let vector = |text: &str| embed(&place.encoder, Tower::Answer, &[text.to_owned()]).remove(0);
+    // Both have one title and text, joined.
+    for (title, text, embedded) in
+        [("", "the king saw", "the king saw"), ("the king", "saw", "saw"), ("water", "", "water")]
+    {
+        place.write("corpus.jsonl", &line(title, text));
+        place.run(&ReadOptions::default(), "none", "out").unwrap();
+        let stored = place.stored("out").remove(0).1;
+        assert!(cosine(&stored, &vector(embedded)) > 0.999_999, "{title}, {text}");
+    }
+}
+
+#[test]
+fn a_passage_that_no_window_holds_is_told() {
+    let place = Place::new(MODEL);
+    let most = place.encoder.info().max_tokens;
+    let text = format!("The king. {} The queen.", "water ".repeat(2 * most));
+    place.write("corpus.jsonl", &format!("{}\n", serde_json::json!({"_id": "d", "text": text})));
+    let read = ReadOptions { split: Some(Split::new(4 * most, 0).unwrap()), ..ReadOptions::default() };
+    let Outcome::Embedded(report) = place.run(&read, "late", "out").unwrap() else { panic!("it is new") };
+    assert_eq!((report.summary.rows, report.documents_truncated), (1, 1));
+}

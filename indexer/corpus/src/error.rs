@@ -76,6 +76,12 @@ pub enum Error {
         /// What ended the reading before the end of the corpus.
         end: Option<Box<Error>>,
     },
+    /// Documents that passages were cut from, of a stream.
+    #[error("`--documents {}`: expected a file, which is read for each pass over the corpus, got a stream", path.display())]
+    DocumentsOfStream {
+        /// As it was named.
+        path: PathBuf,
+    },
     /// The path does not exist.
     #[error("no file or directory `{}`", path.display())]
     NotFound {

@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 
-use super::record::{Checked, DONE, PARTITIONS, PLAN, Partition, PartitionDone, Plan, SHARDS, ShardDone, VERSION};
+use super::record::{
+    Checked, DONE, LANGUAGE_VERSION, PARTITIONS, PLAN, Partition, PartitionDone, Plan, SHARDS, ShardDone, VERSION,
+};
 use crate::error::Error;
 use crate::job_error::JobError;
 
@@ -67,7 +69,7 @@ impl<'a> Place<'a> {
     fn record_of<T: DeserializeOwned + Checked>(&self, name: &str, bytes: &[u8]) -> Result<T, Error> {
         let value: serde_json::Value = self.parsed(name, serde_json::from_slice(bytes))?;
         let version = value.get("format_version").and_then(serde_json::Value::as_u64);
-        if version != Some(u64::from(VERSION)) {
+        if ![VERSION, LANGUAGE_VERSION].into_iter().any(|known| version == Some(u64::from(known))) {
             let got = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
             return Err(self.broken(name, "format_version", VERSION.to_string(), got));
         }

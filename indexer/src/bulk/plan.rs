@@ -11,7 +11,7 @@ use dyad_store::{Object, Remote, find, without_secrets};
 
 use super::input::{can_be_cut, cut, fetch, first_slice};
 use super::place::Place;
-use super::record::{Estimate, Graph, Job, PLAN, Partition, Plan, Reading, Slice, VERSION};
+use super::record::{Estimate, Graph, Job, LANGUAGE_VERSION, PLAN, Partition, Plan, Reading, Slice, VERSION};
 use crate::TOOL;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -113,7 +113,7 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
     let estimate = estimate(&job, &sample, &mut vectors, control)?;
     let base = place.wait(index.current())?;
     let plan = Plan {
-        format_version: VERSION,
+        format_version: if job.language.is_english() { VERSION } else { LANGUAGE_VERSION },
         tool: TOOL.to_owned(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         // Above all that are there, also those that a rollback has left.

@@ -15,6 +15,8 @@ use crate::source::OnLong;
 
 /// Version of the records that this build writes, and the only one that it reads.
 pub(super) const VERSION: u32 = 1;
+/// Version of the plan of an index that is not English: tasks of earlier releases would analyse its texts as English.
+pub(super) const LANGUAGE_VERSION: u32 = 2;
 /// The plan's object.
 pub(super) const PLAN: &str = "plan.json";
 /// The record of a commit.

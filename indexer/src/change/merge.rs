@@ -137,7 +137,8 @@ pub(super) fn rewrite(
         }
     }
     let prepare = |_: Option<&Snapshot>, base: &Snapshot| {
-        if groups.is_empty() {
+        let has_other_language = config.language.is_some_and(|language| language != base.manifest().language);
+        if groups.is_empty() && !has_other_language {
             return Ok(None);
         }
         let shards = threads.install(|| replaced(base, &rewritten, without, control))?;

@@ -24,7 +24,7 @@ use dyad_index::{ModelRecord, Snapshot};
 use super::deletions::delete_nodes;
 use super::difference::Difference;
 use super::stored::{Stored, places};
-use super::upsert::{build_like, check_context};
+use super::upsert::build_like;
 use super::{ATTEMPTS, MissingKeys, Outcome};
 use crate::control::JobControl;
 use crate::draft::{CompleteShard, Draft, DraftShard};
@@ -101,7 +101,7 @@ pub fn reembed(
     let model = source.model().clone();
     let (documents, old) = (base.manifest().documents(), base.manifest().model.clone());
     refuse_same(&base, &model)?;
-    check_context(base.manifest(), source)?;
+    refuse_context(&base, source)?;
     let workspace = Workspace::create(&config.index)?;
     let (builder, params, row_type) = kind(&base, &model, config.threads);
     let questions = config.queries.as_ref().map(|path| Questions::open(path, &model, params.seed)).transpose()?;
@@ -181,6 +181,17 @@ pub fn reembed(
     Err(Error::Contended)
 }
 
+/// Refuses to embed passages alone of which the index has vectors from their documents.
+fn refuse_context(base: &Snapshot, source: &dyn VectorSource) -> Result<(), Error> {
+    let manifest = base.manifest();
+    match &manifest.context {
+        Some(context) if manifest.context != source.context() => {
+            Err(Error::ReembedContext { generation: manifest.generation, context: context.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What is to be embedded of a later generation; what of the new shards is gone is noted.
 fn since(
     last: &Snapshot,
@@ -210,6 +221,7 @@ pub fn estimate(
     let base = Snapshot::open(&config.index)?;
     let model = source.model().clone();
     refuse_same(&base, &model)?;
+    refuse_context(&base, source)?;
     let documents = base.manifest().documents();
     let live: Vec<(usize, u32)> = places(&base).collect();
     let sampled = live.len().min(SAMPLE);

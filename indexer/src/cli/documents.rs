@@ -208,6 +208,10 @@ impl Arguments {
     }
 
     pub(super) fn read_options(&self) -> anyhow::Result<ReadOptions> {
+        anyhow::ensure!(
+            !self.read.has_documents(),
+            "`--documents` is for `dyad-encoder embed --context`: an index has passages and their vectors, and not what these were read in"
+        );
         Ok(ReadOptions {
             max_bad: Some(self.max_bad),
             rejects: self.rejects.clone(),

@@ -8,7 +8,9 @@ use clap::{Command, CommandFactory as _};
 use super::Arguments;
 
 /// Options that texts name without a command, and the commands that print these texts.
-const BARE: [(&str, &[&str]); 15] = [
+const BARE: [(&str, &[&str]); 17] = [
+    ("--embeddings", &["build", "append", "upsert"]),
+    ("--language", &["build", "bulk plan"]),
     ("--allow-empty", &["build"]),
     ("--vector-type", &["build", "bulk plan"]),
     ("--skip-space-check", &["build", "append", "upsert", "merge", "purge", "reembed"]),

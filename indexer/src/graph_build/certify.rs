@@ -110,7 +110,7 @@ pub fn certify(
     certificate.recall = recall;
     certificate.adaptive = recall_adaptive;
     certificate.out_of_distribution = recall_far;
-    let filtered = filtered(&Planned { view, certificate: &certificate }, &answered, seed, control)?;
+    let filtered = filtered(&Planned { view, certificate: &certificate }, (&answered, rows), seed, control)?;
     let certificate = Certificate { filtered: Some(filtered), ..certificate };
     Ok(Certified { certificate, ground_truth: ground_truth(&answered, source, given) })
 }
@@ -210,13 +210,14 @@ fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) 
 /// Measures recall through filters.
 fn filtered(
     planned: &Planned<'_>,
-    answered: &AnsweredQuestions<'_>,
+    (answered, rows): (&AnsweredQuestions<'_>, Rows<'_>),
     seed: u64,
     control: JobControl<'_>,
 ) -> Result<Vec<FilteredRecall>, Error> {
     let (view, nodes) = (&planned.view, planned.view.rows.count());
     let pairs = answered.asked.iter().zip(&answered.documents);
-    let asked: Vec<_> = pairs.map(|(asked, nearest)| Asked { row: asked.row, node: asked.node, nearest }).collect();
+    let asked: Vec<_> =
+        pairs.map(|(asked, nearest)| Asked { row: asked.row, same: rows.documents_with(asked), nearest }).collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, scratch: &mut SearchScratch| {
         let mut all = vec![Hits::default(); queries.len()];
         let mut found = |number: usize, mut hits: Hits<Scored>| {

@@ -2,7 +2,7 @@
 //!
 //! The exact nearest that a filter allows are those of a question's exact nearest that it allows, so that no vectors are compared for them.
 //! A question of which too few are known is left out, which favours neither easy nor hard ones. Documents that serve as questions are not
-//! allowed themselves.
+//! allowed themselves, nor are others with their vectors.
 
 use dyad_index::search::{NodeSet, SCAN_BATCH, SearchParams, SearchScratch, filter_scans};
 use dyad_index::{Certificate, FilteredRecall, Hits, RecallPoint, Scored};
@@ -26,11 +26,12 @@ pub(super) const SCAN_STEP: usize = 5;
 /// Makes the filters differ from the samples of documents.
 pub(super) const FILTER_SEED: u64 = 0xF117_E25E;
 
-/// A question; where it is a document, its node; and its exact nearest others.
+/// A question, and its exact nearest documents, without those that have its vector.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) row: &'a [f32],
-    pub(super) node: Option<u32>,
+    /// The documents with its vector, where it is one of them.
+    pub(super) same: &'a [u32],
     pub(super) nearest: &'a [Scored],
 }
 
@@ -71,8 +72,8 @@ fn filter(share: f64, asked: &[Asked<'_>], searched: &Searched<'_>) -> NodeSet {
     if let Some(live) = searched.live {
         allowed.intersect_with(live);
     }
-    for node in asked.iter().filter_map(|asked| asked.node) {
-        allowed.remove(node);
+    for node in asked.iter().flat_map(|asked| asked.same) {
+        allowed.remove(*node);
     }
     allowed
 }

@@ -103,7 +103,7 @@ pub fn certify_live(
     }
     certificate.recall = recall;
     certificate.adaptive = recall_adaptive;
-    certificate.filtered = Some(filtered(shard, live, &asked, &lists, &certificate, control)?);
+    certificate.filtered = Some(filtered(&searched, &asked, &lists, &certificate, control)?);
     Ok(certificate)
 }
 
@@ -359,15 +359,16 @@ fn measure_adaptive(
 
 /// Measures recall through filters.
 fn filtered(
-    shard: &DenseShard,
-    live: &NodeSet,
+    of: &LiveSearch<'_>,
     asked: &[LiveQuestion],
     lists: &[Vec<Scored>],
     certificate: &Certificate,
     control: JobControl<'_>,
 ) -> Result<Vec<FilteredRecall>, Error> {
-    let pairs = asked.iter().zip(lists);
-    let asked: Vec<_> = pairs.map(|(asked, nearest)| Asked { row: &asked.row, node: asked.node, nearest }).collect();
+    let (shard, live) = (of.shard, of.live);
+    let same: Vec<Vec<u32>> = asked.iter().map(|asked| of.same_vector(asked)).collect();
+    let pairs = asked.iter().zip(lists).zip(&same);
+    let asked: Vec<_> = pairs.map(|((asked, nearest), same)| Asked { row: &asked.row, same, nearest }).collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
         let mut all = vec![Hits::default(); queries.len()];
         shard.search_batch(queries, params, |number, hits| {

@@ -32,11 +32,22 @@ pub struct Rows<'a> {
     pub groups: Option<&'a VectorGroups>,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
     /// The document of a distinct vector that stands for it in the graph.
     fn first_with(&self, number: u32) -> u32 {
         let first = self.groups.and_then(|groups| groups.nodes(number).first().copied());
         first.unwrap_or(number)
+    }
+
+    /// The documents that have the vector of a question, where it is one of them.
+    pub(super) fn documents_with<'q>(&self, asked: &'q GraphQuestion<'_>) -> &'q [u32]
+    where
+        'a: 'q,
+    {
+        match (self.groups, asked.vector) {
+            (Some(groups), Some(number)) => groups.nodes(number),
+            _ => asked.node.as_slice(),
+        }
     }
 
     /// Hits among the distinct vectors as hits among the documents, of which each has the score of its vector; at most `depth`.

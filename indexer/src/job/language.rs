@@ -67,10 +67,11 @@ impl LanguageSample {
         let Self { documents, .. } = *self;
         let share = |count: usize| count as f64 / documents.max(1) as f64;
         let known: usize = self.known.values().sum();
+        let is_known = known >= FEWEST.min((MOST * documents as f64).ceil() as usize);
         let most = self.known.iter().max_by_key(|(_, count)| **count);
         let remedy = "`--language` names another";
         if let Some((&language, &count)) = most
-            && known >= FEWEST.min(documents)
+            && is_known
             && share(count) >= MOST
         {
             let told = format!(
@@ -80,7 +81,7 @@ impl LanguageSample {
             );
             return SampledLanguage { language, told: Some(told) };
         }
-        if known >= FEWEST.min(documents) && share(known) >= MOST || share(self.other_scripts) >= MOST {
+        if is_known && share(known) >= MOST || share(self.other_scripts) >= MOST {
             let mut found: Vec<(usize, TextLanguage)> = self.known.iter().map(|(one, count)| (*count, *one)).collect();
             found.sort_unstable_by(|a, b| b.cmp(a));
             let found: Vec<String> =
@@ -94,7 +95,7 @@ impl LanguageSample {
         }
         let told = (documents > 0).then(|| {
             format!(
-            "BM25 analyses texts as English (`en`), since {known} of the first {documents} documents say by themselves which language they are; {remedy}"
+            "BM25 analyses texts as English (`en`), since only {known} of the first {documents} documents say by themselves which language they are; {remedy}"
         )
         });
         SampledLanguage { language: TextLanguage::English, told }
@@ -159,6 +160,11 @@ mod tests {
             assert_eq!(found.language, language, "{found:?}");
         }
         assert_eq!(sampled(&[(GERMAN, 3)]).language, TextLanguage::German, "few documents");
+        assert_eq!(
+            sampled(&[(GERMAN, 9), ("x1", 1)]).language,
+            TextLanguage::German,
+            "few documents, not all of them known"
+        );
         assert!(sampled(&[(GERMAN, 30)]).told.unwrap().contains("German (`de`), as which 100 % of the first 30"));
     }
 

@@ -96,7 +96,7 @@ impl Iterator for Missing<'_, '_> {
                 Ok(document) => document,
                 Err(error) => return Some(Err(error)),
             };
-            let digest = text_digest(&document.value, None);
+            let digest = text_digest(&document.value, dyad_corpus::PassageContext::default(), None);
             let found = self.stores.iter_mut().find_map(|store| Some((store.earlier.find(digest)?, store.truncated)));
             let Some((row, truncated)) = found else {
                 self.slots.push_back(Slot::Asked);

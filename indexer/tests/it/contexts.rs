@@ -4,7 +4,7 @@ use dyad_corpus::Document;
 use dyad_corpus::embeddings::Header;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
-use dyad_indexer::change::{Operation, merge, reembed};
+use dyad_indexer::change::{Operation, estimate, merge, reembed};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::inspect::inspect;
 use dyad_indexer::source::FileSource;
@@ -38,7 +38,9 @@ fn an_index_of_one_kind_never_meets_vectors_of_the_other() {
     let refused = fixture.upsert_from("corpus.jsonl", &config, &mut other, JobControl::silent());
     assert!(matches!(refused, Err(Error::OtherContext { .. })), "{refused:?}");
     let refused = reembed(&reembed_config(&fixture, 100), &mut HashSource::of("beef"), JobControl::silent());
-    assert!(matches!(refused, Err(Error::OtherContext { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::ReembedContext { .. })), "{refused:?}");
+    let refused = estimate(&reembed_config(&fixture, 100), &mut HashSource::of("beef"), JobControl::silent());
+    assert!(matches!(refused, Err(Error::ReembedContext { .. })), "{refused:?}");
 
     // What changes no vector keeps it, and so does what brings vectors of the same kind.
     let mut same = write(&fixture, "same", "title+late:0.5", &[document(20)]);

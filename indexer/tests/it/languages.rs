@@ -146,6 +146,8 @@ fn a_bulk_job_has_the_language_of_its_sample() {
     let all: Vec<Document> = (0..60).map(german).collect();
     let job = Job::new(&[("a.jsonl", &all)]);
     job.run().unwrap();
+    let plan = job.plan(&job.config()).unwrap().plan;
+    assert_eq!((plan.format_version, plan.job.language), (2, TextLanguage::German), "earlier releases refuse it");
     assert_eq!((language(&job.fixture), found(&job.fixture, "Haus").len()), (TextLanguage::German, 60));
     let other = bulk::PlanConfig { language: Some(TextLanguage::French), ..job.config() };
     let refused = job.plan(&other).unwrap_err().to_string();

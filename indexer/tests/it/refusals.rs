@@ -304,7 +304,7 @@ fn an_index_of_a_newer_release_is_not_touched() {
     assert_names(&dyad_index::verify::verify_current(&index).unwrap_err().to_string(), &["checksum in `CURRENT`"]);
     let lock = WriteLock::acquire(&index).unwrap();
     let error = dyad_index::manifest::point_to(&index, 1, &lock).unwrap_err().to_string();
-    assert_names(&error, &["format version 9", "reads up to 2"]);
+    assert_names(&error, &["format version 9", "reads up to 3"]);
     drop(lock);
     // A build goes on with generation 2 and keeps the shards that it cannot know to be unused.
     let shards = fs_err::read_dir(index.join("shards")).unwrap().count();

@@ -148,7 +148,7 @@ pub struct Part {
     pub truncated: Option<u64>,
     /// [`SourceDigest`] of the documents, hex.
     pub source_digest: String,
-    /// [`SourceDigest`] of what the passages were read in, hex; `None` where they were read alone.
+    /// [`SourceDigest`] of what their context decides, hex; `None` where that is their title alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_digest: Option<String>,
 }
@@ -172,8 +172,13 @@ impl SourceDigest {
         }
     }
 
-    /// Adds what the next passage was read in, and where it stands there.
-    pub fn add_place(&mut self, place: &PassagePlace) {
+    /// Adds what of the next passage its context decides: its text alone where its title is left out, what it was read in, and where it stands there.
+    pub fn add_context(&mut self, context: PassageContext, document: &Document, place: Option<&PassagePlace>) {
+        if !context.has_title() {
+            self.0.update(&(document.text.len() as u64).to_le_bytes());
+            self.0.update(document.text.as_bytes());
+        }
+        let Some(place) = place.filter(|_| context.late_weight().is_some()) else { return };
         self.0.update(&place.digest().to_le_bytes());
         for byte in [place.bytes().start, place.bytes().end] {
             self.0.update(&(byte as u64).to_le_bytes());
@@ -187,12 +192,10 @@ impl SourceDigest {
 }
 
 /// Digest of one document by its key and its passage, and by what that was read in: which rows of a set that is made again are still the same.
-pub fn text_digest(document: &Document, place: Option<&PassagePlace>) -> u128 {
+pub fn text_digest(document: &Document, context: PassageContext, place: Option<&PassagePlace>) -> u128 {
     let mut digest = SourceDigest::default();
     digest.add(document);
-    if let Some(place) = place {
-        digest.add_place(place);
-    }
+    digest.add_context(context, document, place);
     digest.0.digest128()
 }
 

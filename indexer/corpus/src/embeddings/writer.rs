@@ -145,7 +145,7 @@ impl EmbeddingsWriter {
         row: &[f32],
         truncated: bool,
     ) -> Result<(), Error> {
-        let dim = self.record.header.model.dim;
+        let (dim, context) = (self.record.header.model.dim, self.record.header.context);
         let refuse_row = |what: String| {
             let (row, key) = (self.record.rows + self.rows, document.key.clone());
             Err(refuse(&self.dir, EmbeddingsProblem::Vector { row, key, what }))
@@ -162,11 +162,9 @@ impl EmbeddingsWriter {
         self.record.header.vectors.encode(row, &mut self.vectors);
         serde_json::to_writer(&mut self.keys, &document.key).map_err(std::io::Error::from)?;
         self.keys.push(b'\n');
-        self.texts.extend_from_slice(&text_digest(document, place).to_le_bytes());
+        self.texts.extend_from_slice(&text_digest(document, context, place).to_le_bytes());
         self.digest.add(document);
-        if let Some(place) = place {
-            self.contexts.add_place(place);
-        }
+        self.contexts.add_context(context, document, place);
         self.rows += 1;
         self.truncated += u64::from(truncated);
         if self.rows >= self.record.header.part_rows {
@@ -185,7 +183,7 @@ impl EmbeddingsWriter {
         let source_digest = std::mem::take(&mut self.digest).hex();
         let truncated = Some(std::mem::take(&mut self.truncated));
         let contexts = std::mem::take(&mut self.contexts).hex();
-        let context_digest = self.record.header.context.late_weight().map(|_| contexts);
+        let context_digest = (!self.record.header.context.is_default()).then_some(contexts);
         let rows = self.rows;
         self.record.parts.push(Part { vectors, keys, texts, rows, truncated, source_digest, context_digest });
         self.record.rows += self.rows;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::files::Files;
 use super::flaws::Flaws;
+use super::input::is_stream;
 use super::keys::Keys;
 use super::options::{Format, ReadOptions, format_of};
 use super::place::PassagePlace;
@@ -116,6 +117,10 @@ impl CorpusReader {
 
     /// The documents of which the corpus has passages.
     fn whole_documents(path: &Path) -> Result<WholeDocuments, Error> {
+        if is_stream(path) {
+            // It is read again for each pass over the corpus.
+            return Err(Error::DocumentsOfStream { path: path.to_owned() });
+        }
         let options = ReadOptions { max_text_bytes: usize::MAX, ..ReadOptions::default() };
         WholeDocuments::of(Self::open(path, &options)?)
     }

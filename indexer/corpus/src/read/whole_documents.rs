@@ -15,7 +15,36 @@ use crate::problem::Problem;
 /// Texts of documents by their keys, in memory.
 #[derive(Debug, Default)]
 pub(super) struct WholeDocuments {
-    by_key: HashMap<String, PassagePlace>,
+    by_key: HashMap<String, WholeDocument>,
+}
+
+/// Characters between two whose bytes are kept.
+const STEP: usize = 1_024;
+
+#[derive(Debug)]
+struct WholeDocument {
+    place: PassagePlace,
+    /// The byte of every [`STEP`]-th character, and the number of characters.
+    bytes: Vec<usize>,
+    characters: usize,
+}
+
+impl WholeDocument {
+    fn new(text: &str) -> Self {
+        let bytes = text.char_indices().step_by(STEP).map(|(byte, _)| byte).collect();
+        Self { place: PassagePlace::whole(text), bytes, characters: text.chars().count() }
+    }
+
+    /// Where a character begins; the end of the text after its last one.
+    fn byte(&self, character: usize) -> Option<usize> {
+        let text = self.place.document();
+        if character == self.characters {
+            return Some(text.len());
+        }
+        let near = *self.bytes.get(character / STEP)?;
+        let (further, _) = text.get(near..)?.char_indices().nth(character % STEP)?;
+        Some(near + further)
+    }
 }
 
 impl WholeDocuments {
@@ -24,7 +53,7 @@ impl WholeDocuments {
         let mut by_key = HashMap::new();
         for document in documents {
             let document = document?.value;
-            by_key.insert(document.key, PassagePlace::whole(&document.text));
+            by_key.insert(document.key, WholeDocument::new(&document.text));
         }
         Ok(Self { by_key })
     }
@@ -44,23 +73,16 @@ impl WholeDocuments {
         let (Some(start), Some(end)) = (number("start"), number("end")) else {
             return Err(wrong("metadata `start` and `end`, characters of the document", "others".to_owned()));
         };
-        let text = whole.document();
-        // The end of the text is a place too.
-        let mut places = text.char_indices().map(|(byte, _)| byte).chain([text.len()]);
-        let first = places.nth(start);
-        let last = if end > start { places.nth(end - start - 1) } else { None };
-        let (Some(first), Some(last)) = (first, last) else {
-            let characters = text.chars().count();
-            return Err(wrong(
-                &format!("`start` and `end` within {characters} characters"),
-                format!("{start} and {end}"),
-            ));
+        let places = whole.byte(start).zip(whole.byte(end)).filter(|(first, last)| first < last);
+        let Some((first, last)) = places else {
+            let expected = format!("`start` and `end` within {} characters", whole.characters);
+            return Err(wrong(&expected, format!("{start} and {end}")));
         };
-        let there = text.get(first..last).unwrap_or_default();
+        let there = whole.place.document().get(first..last).unwrap_or_default();
         if !there.split_whitespace().eq(passage.text.split_whitespace()) {
             let shown: String = there.chars().take(60).collect();
             return Err(wrong("its text at that place of its document", format!("`{}`", shown.escape_debug())));
         }
-        Ok(whole.part(first..last))
+        Ok(whole.place.part(first..last))
     }
 }

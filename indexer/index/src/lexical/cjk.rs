@@ -11,7 +11,7 @@ use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_script::{Script, UnicodeScript as _};
 
-use super::words::{LongWords, WordCursor, extends};
+use super::words::{LongWords, MAX_WORD_BYTES, WordCursor, extends};
 
 /// The first byte in UTF-8 of the first such character, U+1100.
 const FIRST_BYTE: u8 = 0xe1;
@@ -62,6 +62,10 @@ impl CjkWordStream<'_> {
         loop {
             if let Some(run) = &mut self.run {
                 if let Some(pair) = run.next() {
+                    if pair.len() >= MAX_WORD_BYTES {
+                        self.left_out.add();
+                        continue;
+                    }
                     return Some(pair);
                 }
                 let from = run.at;
@@ -230,6 +234,8 @@ mod tests {
         let long = "京".repeat(400);
         assert_eq!(cut(&long).len(), 399);
         assert_eq!(cut(&format!("{} b", "a".repeat(300))), ["b"], "a word of letters is left out");
+        let marked = format!("京{}都 b", "\u{3099}".repeat(100));
+        assert_eq!(cut(&marked), ["b"], "and so is a character with too many marks");
     }
 
     proptest! {

@@ -50,7 +50,7 @@ pub fn script_note(language: TextLanguage, text: &str) -> Option<String> {
         let names = names(scripts.into_iter().filter(|script| !language.is_written_in(*script)));
         return Some(format!(
             "BM25 of this index is English, and finds words in {names} only where they stand between spaces or punctuation; an index with \
-             `--language zh`, or `none` for several languages, finds them in sentences"
+             `build --language zh`, or `none` for several languages, finds them in sentences"
         ));
     }
     if scripts.is_empty() || scripts.iter().any(|script| language.is_written_in(*script)) {

@@ -30,6 +30,11 @@ pub(super) struct Words {
 pub(super) struct LongWords(Arc<AtomicU64>);
 
 impl LongWords {
+    /// One more.
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// So far.
     pub(super) fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -105,7 +110,7 @@ impl<'a> WordCursor<'a> {
             }
             self.at = end;
             if end - begin >= MAX_WORD_BYTES {
-                left_out.0.fetch_add(1, Ordering::Relaxed);
+                left_out.add();
                 continue;
             }
             return Some(begin..end);

@@ -69,8 +69,8 @@ fn damage_is_found() {
         point_to(dir.path(), 1, &lock).unwrap_err()
     };
     assert!(matches!(
-        republish(intact.replace("\"format_version\": 2", "\"format_version\": 3")),
-        Error::Newer { got: 3, .. }
+        republish(intact.replace("\"format_version\": 2", "\"format_version\": 4")),
+        Error::Newer { got: 4, .. }
     ));
     assert!(republish(intact.replace("\"abc\"", "\"../abc\"")).to_string().contains("names inside the index"));
     assert!(republish(intact.replace("text/meta.json", "/etc/passwd")).to_string().contains("names inside the index"));

@@ -203,7 +203,7 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
     let asked: Vec<Asked<'_>> = nodes
         .iter()
         .zip(&lists)
-        .map(|(&node, nearest)| Asked { row: real.rows.row(node), node: Some(node), nearest })
+        .map(|(node, nearest)| Asked { row: real.rows.row(*node), same: std::slice::from_ref(node), nearest })
         .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
         let mut all = vec![Hits::default(); queries.len()];
