@@ -51,8 +51,8 @@ pub(crate) fn resume(
     let parts = writer.finished_parts().to_vec();
     let stream = is_stream(&job.corpus);
     let mut reader = CorpusReader::open(&job.corpus, &job.read)?;
-    let along = Along { parts: &parts, part_rows: job.part_rows, whole: !stream, context: job.context };
-    let compared = compare(&mut reader, along, &|| {
+    let compared_with = ComparedWith { parts: &parts, part_rows: job.part_rows, whole: !stream, context: job.context };
+    let compared = compare(&mut reader, compared_with, &|| {
         if cancel.is_cancelled() { Err(job.interrupted(writer)) } else { Ok(()) }
     })?;
     let (kept, parts_dropped) = (compared.kept, parts.len() - compared.kept);
@@ -86,7 +86,7 @@ fn reader_after(corpus: &Path, options: &ReadOptions, documents: u64) -> Result<
 
 /// What documents are compared with.
 #[derive(Clone, Copy)]
-struct Along<'a> {
+struct ComparedWith<'a> {
     parts: &'a [Part],
     part_rows: u64,
     /// Whether the corpus is read to its end.
@@ -97,7 +97,7 @@ struct Along<'a> {
 /// Reads documents along the parts; to the end of the corpus where `whole`, else no further than it takes.
 fn compare(
     reader: &mut CorpusReader,
-    Along { parts, part_rows, whole, context }: Along<'_>,
+    ComparedWith { parts, part_rows, whole, context }: ComparedWith<'_>,
     go_on: &dyn Fn() -> Result<(), JobError>,
 ) -> Result<Compared, JobError> {
     let mut compared = Compared::default();

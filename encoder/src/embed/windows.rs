@@ -131,9 +131,12 @@ impl Source {
             let new: Vec<&PassagePlace> = new.filter_map(|(_, place)| place.as_ref()).collect();
             let ContextTokens { contexts, rows, cut } = read_as.contexts(&new)?;
             (window.contexts, window.context_rows) = (contexts, rows);
-            let is_new = window.earlier.iter().map(Option::is_none);
-            let of_new = window.truncated.iter_mut().zip(is_new).filter(|(_, is_new)| *is_new).map(|(place, _)| place);
-            of_new.zip(cut).for_each(|(truncated, cut)| *truncated |= cut);
+            let mut cut = cut.into_iter();
+            for (truncated, earlier) in window.truncated.iter_mut().zip(&window.earlier) {
+                if earlier.is_none() {
+                    *truncated |= cut.next().unwrap_or_default();
+                }
+            }
         }
         (window.documents, window.places) = (documents, places);
         Ok(Some(window))

@@ -56,23 +56,26 @@ impl Pooling {
         }
         let mut pooled = Vec::with_capacity(packed.spans.len());
         for ((first, tokens), spans) in packed.rows().zip(&packed.spans) {
-            // Sums from the first token of the text on: however many spans overlap, they take no more memory.
-            let states = hidden.f_narrow(0, first, tokens)?.f_to_kind(Kind::Double)?;
-            let before = Tensor::f_zeros_like(&states.f_narrow(0, 0, 1)?)?;
-            let sums = Tensor::f_cat(&[before, states.f_cumsum(0, None::<Kind>)?], 0)?;
-            let places = |place: fn(&Range<usize>) -> usize| -> Vec<i64> {
-                spans.iter().map(|span| place(span) as i64).collect()
-            };
-            let (begins, ends) = (places(|span| span.start), places(|span| span.end));
-            let lengths: Vec<f64> = spans.iter().map(|span| span.len().max(1) as f64).collect();
-            let device = hidden.device();
-            let own =
-                sums.f_index_select(0, &on(device, &ends)?)?.f_sub(&sums.f_index_select(0, &on(device, &begins)?)?)?;
-            let lengths = Tensor::f_from_slice(&lengths)?.f_to_device(device)?.f_unsqueeze(1)?;
-            pooled.push(own.f_div(&lengths)?.f_to_kind(Kind::Float)?);
+            pooled.push(means(&hidden.f_narrow(0, first, tokens)?, spans)?);
         }
         joined(pooled)
     }
+}
+
+/// Token vectors `[s, h]` of a text to the means of spans `[spans, h]`, in f32.
+fn means(tokens: &Tensor, spans: &[Range<usize>]) -> Result<Tensor, TchError> {
+    let device = tokens.device();
+    // Sums from the first token of the text on: however many spans overlap, they take no more memory.
+    let tokens = tokens.f_to_kind(Kind::Double)?;
+    let before = Tensor::f_zeros_like(&tokens.f_narrow(0, 0, 1)?)?;
+    let sums = Tensor::f_cat(&[before, tokens.f_cumsum(0, None::<Kind>)?], 0)?;
+    let begins: Vec<i64> = spans.iter().map(|span| span.start as i64).collect();
+    let ends: Vec<i64> = spans.iter().map(|span| span.end as i64).collect();
+    let lengths: Vec<f64> = spans.iter().map(|span| span.len().max(1) as f64).collect();
+    let until_begin = sums.f_index_select(0, &on(device, &begins)?)?;
+    let until_end = sums.f_index_select(0, &on(device, &ends)?)?;
+    let lengths = Tensor::f_from_slice(&lengths)?.f_to_device(device)?.f_unsqueeze(1)?;
+    until_end.f_sub(&until_begin)?.f_div(&lengths)?.f_to_kind(Kind::Float)
 }
 
 /// `[rows, s, h] -> [rows, h]`; `skipped` tokens stood before the first.

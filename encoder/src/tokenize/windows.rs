@@ -99,32 +99,50 @@ impl Splitter {
         let text = document.get(window.clone()).unwrap_or_default();
         let encoding = self.encoded_with_offsets(format!("{prompt}{text}"))?;
         let mut tokens = self.tokens_of(&encoding);
-        let is_special = encoding.get_special_tokens_mask();
-        let places: Vec<(usize, (usize, usize))> = encoding.get_offsets().iter().copied().enumerate().collect();
-        let of_text = |at: &usize| is_special.get(*at) != Some(&1);
-        let end_of_text = places.iter().filter(|(at, _)| of_text(at)).map(|(_, (_, end))| *end).max().unwrap_or(0);
+        let places = places_of_text(&encoding);
+        let end_of_text = places.iter().map(|place| place.bytes.end).max().unwrap_or(0);
+        // From bytes of the document to those of what was tokenized.
+        let shifted = |byte: usize| byte.saturating_sub(window.start) + prompt.len();
         for bytes in passages {
-            // From bytes of the document to those of what was tokenized.
-            let shifted = |byte: usize| byte.saturating_sub(window.start) + prompt.len();
-            let (begin, end) = (shifted(bytes.start), shifted(bytes.end));
-            // Tokens of no bytes, such as a space whose place was trimmed, belong to what they stand in.
-            let overlaps = |from: usize, to: usize| from < to && from < end && begin < to;
-            let own = places.iter().filter(|(at, (from, to))| of_text(at) && overlaps(*from, *to));
-            let own: Vec<usize> = own.map(|(at, _)| *at).collect();
-            let span = match (own.first(), own.last()) {
-                (Some(first), Some(last)) => *first..*last + 1,
-                // Nothing but white space: the whole window says what it is about.
-                _ => 0..tokens.ids.len(),
-            };
-            tokens.truncated |= end > end_of_text
-                && document.get(bytes.clone()).is_some_and(|text| {
-                    let kept = text.trim_end().len();
-                    shifted(bytes.start + kept) > end_of_text
-                });
+            // Nothing but white space: the whole window says what it is about.
+            let whole = 0..tokens.ids.len();
+            let span = span_of(&places, shifted(bytes.start)..shifted(bytes.end)).unwrap_or(whole);
             tokens.spans.push(span);
+            let passage = document.get(bytes.clone()).unwrap_or_default();
+            tokens.truncated |= shifted(bytes.start + passage.trim_end().len()) > end_of_text;
         }
         Ok(tokens)
     }
+}
+
+/// A token of a text, and its bytes in it.
+struct TokenPlace {
+    token: usize,
+    bytes: Range<usize>,
+}
+
+/// The tokens that are no special ones.
+fn places_of_text(encoding: &tokenizers::Encoding) -> Vec<TokenPlace> {
+    let is_special = encoding.get_special_tokens_mask();
+    let mut places = Vec::with_capacity(is_special.len());
+    for (token, (begin, end)) in encoding.get_offsets().iter().enumerate() {
+        if is_special.get(token) != Some(&1) {
+            places.push(TokenPlace { token, bytes: *begin..*end });
+        }
+    }
+    places
+}
+
+/// The tokens from the first to the last that has some of these bytes. Tokens of no bytes, such as a space whose place was trimmed, belong to what they
+/// stand in.
+fn span_of(places: &[TokenPlace], passage: Range<usize>) -> Option<Range<usize>> {
+    let overlaps = |place: &&TokenPlace| {
+        let TokenPlace { bytes, .. } = place;
+        !bytes.is_empty() && bytes.start < passage.end && passage.start < bytes.end
+    };
+    let first = places.iter().find(overlaps)?;
+    let last = places.iter().rfind(overlaps)?;
+    Some(first.token..last.token + 1)
 }
 
 #[cfg(test)]

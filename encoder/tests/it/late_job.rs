@@ -17,12 +17,12 @@ use crate::fixture::{cosine, embed, open, tiny, worst};
 
 const MODEL: &str = "classic-mean";
 
-struct Place {
+struct LateJob {
     root: TempDir,
     encoder: Model,
 }
 
-impl Place {
+impl LateJob {
     fn new(model: &str) -> Self {
         Self { root: tempfile::tempdir().unwrap(), encoder: open(&tiny(model)) }
     }
@@ -102,7 +102,7 @@ fn assert_alike(got: &[(String, Vec<f32>)], expected: &[(String, Vec<f32>)]) {
 
 #[test]
 fn vectors_are_those_of_the_formula_and_the_directory_says_so() {
-    let place = Place::new(MODEL);
+    let place = LateJob::new(MODEL);
     place.write("corpus.jsonl", &documents(None));
     for (context, has_title, weight) in [("title+late", true, 0.5), ("late:1", false, 1.0)] {
         place.run(&split(), context, context).unwrap();
@@ -121,7 +121,7 @@ fn vectors_are_those_of_the_formula_and_the_directory_says_so() {
 
 #[test]
 fn a_sentence_that_changes_changes_its_neighbours() {
-    let place = Place::new(MODEL);
+    let place = LateJob::new(MODEL);
     place.write("corpus.jsonl", &documents(None));
     place.run(&split(), "title+late", "out").unwrap();
     let before = place.stored("out");
@@ -138,7 +138,7 @@ fn a_sentence_that_changes_changes_its_neighbours() {
 
 #[test]
 fn passages_may_say_where_they_stand_in_documents_of_another_file() {
-    let place = Place::new(MODEL);
+    let place = LateJob::new(MODEL);
     let whole = |text: &str| format!("{}\n", serde_json::json!({"_id": "p", "text": text}));
     place.write("whole.jsonl", &whole("Na\u{ef}ve kings. The river  ran.\nWater."));
     let passage = |key: &str, text: &str, start: usize, end: usize| {
@@ -168,11 +168,11 @@ fn passages_may_say_where_they_stand_in_documents_of_another_file() {
 
 #[test]
 fn what_has_no_document_or_no_means_is_refused() {
-    let place = Place::new(MODEL);
+    let place = LateJob::new(MODEL);
     place.write("corpus.jsonl", &documents(None));
     let refused = place.run(&ReadOptions::default(), "late", "out").unwrap_err().to_string();
     assert!(refused.contains("`d0`") && refused.contains("--split") && refused.contains("--documents"), "{refused}");
-    let place = Place::new("roberta-cls");
+    let place = LateJob::new("roberta-cls");
     place.write("corpus.jsonl", &documents(None));
     let refused = place.run(&split(), "title+late", "out").unwrap_err().to_string();
     assert!(refused.contains("means of its token vectors"), "{refused}");
@@ -180,7 +180,7 @@ fn what_has_no_document_or_no_means_is_refused() {
 
 #[test]
 fn what_is_left_out_of_a_vector_is_part_of_what_has_changed() {
-    let place = Place::new(MODEL);
+    let place = LateJob::new(MODEL);
     let line = |title: &str, text: &str| format!("{}\n", serde_json::json!({"_id": "d", "title": title, "text": text}));
     let vector = |text: &str| embed(&place.encoder, Tower::Answer, &[text.to_owned()]).remove(0);
     // Both have one title and text, joined.
@@ -196,7 +196,7 @@ fn what_is_left_out_of_a_vector_is_part_of_what_has_changed() {
 
 #[test]
 fn a_passage_that_no_window_holds_is_told() {
-    let place = Place::new(MODEL);
+    let place = LateJob::new(MODEL);
     let most = place.encoder.info().max_tokens;
     let text = format!("The king. {} The queen.", "water ".repeat(2 * most));
     place.write("corpus.jsonl", &format!("{}\n", serde_json::json!({"_id": "d", "text": text})));

@@ -19,7 +19,7 @@ use dyad_index::{
 use rayon::prelude::*;
 
 use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, slots};
-use super::certify_filtered::{Asked, Searched, certify_filtered};
+use super::certify_filtered::{FilteredQuestion, Searched, certify_filtered};
 use super::certify_questions::{AnsweredQuestions, GraphQuestion, HELD_OUT, QUERIES, Rows, ask};
 use super::copies::RowsOf;
 use super::far_questions::{FAR_QUESTIONS, far_questions};
@@ -216,8 +216,9 @@ fn filtered(
 ) -> Result<Vec<FilteredRecall>, Error> {
     let (view, nodes) = (&planned.view, planned.view.rows.count());
     let pairs = answered.asked.iter().zip(&answered.documents);
-    let asked: Vec<_> =
-        pairs.map(|(asked, nearest)| Asked { row: asked.row, same: rows.documents_with(asked), nearest }).collect();
+    let asked: Vec<_> = pairs
+        .map(|(asked, nearest)| FilteredQuestion { row: asked.row, same: rows.documents_with(asked), nearest })
+        .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, scratch: &mut SearchScratch| {
         let mut all = vec![Hits::default(); queries.len()];
         let mut found = |number: usize, mut hits: Hits<Scored>| {

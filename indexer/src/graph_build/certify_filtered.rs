@@ -28,7 +28,7 @@ pub(super) const FILTER_SEED: u64 = 0xF117_E25E;
 
 /// A question, and its exact nearest documents, without those that have its vector.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct FilteredQuestion<'a> {
     pub(super) row: &'a [f32],
     /// The documents with its vector, where it is one of them.
     pub(super) same: &'a [u32],
@@ -47,12 +47,13 @@ pub(super) struct Searched<'a> {
 /// The recall for each share at which the graph is searched at all; `search` gives the hits of several questions, in their order. Runs on
 /// the current rayon pool.
 pub(super) fn certify_filtered(
-    asked: &[Asked<'_>],
+    asked: &[FilteredQuestion<'_>],
     searched: &Searched<'_>,
     search: impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<Hits<Scored>> + Sync,
     control: JobControl<'_>,
 ) -> Result<Vec<FilteredRecall>, Error> {
-    let asked: Vec<Asked<'_>> = asked.iter().step_by(asked.len().div_ceil(QUESTIONS).max(1)).copied().collect();
+    let asked: Vec<FilteredQuestion<'_>> =
+        asked.iter().step_by(asked.len().div_ceil(QUESTIONS).max(1)).copied().collect();
     let mut filtered = Vec::new();
     for share in SHARES {
         let allowed = filter(share, &asked, searched);
@@ -66,7 +67,7 @@ pub(super) fn certify_filtered(
 }
 
 /// The live nodes that a filter allows, the same on every machine.
-fn filter(share: f64, asked: &[Asked<'_>], searched: &Searched<'_>) -> NodeSet {
+fn filter(share: f64, asked: &[FilteredQuestion<'_>], searched: &Searched<'_>) -> NodeSet {
     let mut allowed = NodeSet::new(searched.nodes);
     allowed.extend(order::chosen(searched.nodes, share, searched.seed ^ FILTER_SEED));
     if let Some(live) = searched.live {
@@ -80,14 +81,14 @@ fn filter(share: f64, asked: &[Asked<'_>], searched: &Searched<'_>) -> NodeSet {
 
 /// One filter; nothing where a graph is searched at no width, or too little is known.
 fn sweep(
-    asked: &[Asked<'_>],
+    asked: &[FilteredQuestion<'_>],
     allowed: &NodeSet,
     searched: &Searched<'_>,
     search: &(impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<Hits<Scored>> + Sync),
     control: JobControl<'_>,
 ) -> Result<Vec<RecallPoint>, Error> {
     let scans = |ef| filter_scans(ef, allowed.len(), searched.nodes);
-    let nearest = |asked: &Asked<'_>| -> Vec<Scored> {
+    let nearest = |asked: &FilteredQuestion<'_>| -> Vec<Scored> {
         asked.nearest.iter().filter(|hit| allowed.contains(hit.node)).take(100).copied().collect()
     };
     let nearest: Vec<Vec<Scored>> = asked.iter().map(nearest).collect();

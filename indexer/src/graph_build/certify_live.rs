@@ -14,7 +14,7 @@ use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, Query
 use rayon::prelude::*;
 
 use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, length, slots};
-use super::certify_filtered::{Asked, Searched, certify_filtered};
+use super::certify_filtered::{FilteredQuestion, Searched, certify_filtered};
 use super::certify_questions::QUERIES;
 use super::far_questions::far_questions;
 use super::order;
@@ -368,7 +368,8 @@ fn filtered(
     let (shard, live) = (of.shard, of.live);
     let same: Vec<Vec<u32>> = asked.iter().map(|asked| of.same_vector(asked)).collect();
     let pairs = asked.iter().zip(lists).zip(&same);
-    let asked: Vec<_> = pairs.map(|((asked, nearest), same)| Asked { row: &asked.row, same, nearest }).collect();
+    let asked: Vec<_> =
+        pairs.map(|((asked, nearest), same)| FilteredQuestion { row: &asked.row, same, nearest }).collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
         let mut all = vec![Hits::default(); queries.len()];
         shard.search_batch(queries, params, |number, hits| {

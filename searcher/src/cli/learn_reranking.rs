@@ -67,7 +67,7 @@ impl RerankMeasurement<'_> {
         })
     }
 
-    /// nDCG@10 of every question, with so many hits reranked.
+    /// nDCG@10 of every question where this many of its hits are reranked.
     async fn values(&self, rerank_depth: u32) -> anyhow::Result<Vec<f64>> {
         let method = match self.fusion.method {
             FusionMethod::Rrf => v1::Fusion::Rrf,

@@ -18,7 +18,7 @@ use super::synthetic::Rows;
 use crate::control::JobControl;
 use crate::graph_build::certify;
 use crate::graph_build::certify_filtered::{
-    Asked, FILTER_SEED, QUESTIONS, SCAN_STEP, SHARES, Searched, certify_filtered,
+    FILTER_SEED, FilteredQuestion, QUESTIONS, SCAN_STEP, SHARES, Searched, certify_filtered,
 };
 use crate::graph_build::certify_questions::Rows as CertifiedRows;
 use crate::graph_build::native::Native;
@@ -200,10 +200,14 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
             nearest.iter().map(|node| Scored { node: *node, score: score(node) }).collect()
         })
         .collect();
-    let asked: Vec<Asked<'_>> = nodes
+    let asked: Vec<FilteredQuestion<'_>> = nodes
         .iter()
         .zip(&lists)
-        .map(|(node, nearest)| Asked { row: real.rows.row(*node), same: std::slice::from_ref(node), nearest })
+        .map(|(node, nearest)| FilteredQuestion {
+            row: real.rows.row(*node),
+            same: std::slice::from_ref(node),
+            nearest,
+        })
         .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
         let mut all = vec![Hits::default(); queries.len()];
