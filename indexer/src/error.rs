@@ -307,30 +307,9 @@ pub enum Error {
         /// What is in it.
         found: &'static str,
     },
-    /// Vectors of passages that were read otherwise than those of the index.
-    #[error(
-        "vectors of generation {generation} have of their documents: `{expected}`, and the new ones `{got}`. Embed them with `dyad-encoder embed --context {expected}` \
-         and give them as `--embeddings`, or build the index again"
-    )]
-    OtherContext {
-        /// The current generation.
-        generation: u64,
-        /// Its context.
-        expected: String,
-        /// That of the new vectors.
-        got: String,
-    },
-    /// The vectors of another model, of passages that were read in their documents.
-    #[error(
-        "vectors of generation {generation} have of their documents: `{context}`, which `reembed` does not give to others. Embed the corpus by the new model with \
-         `dyad-encoder embed --context {context}`, and `build --new-model`"
-    )]
-    ReembedContext {
-        /// The current generation.
-        generation: u64,
-        /// Its context.
-        context: String,
-    },
+    /// Passages that cannot be read in their documents.
+    #[error(transparent)]
+    Context(#[from] crate::context_error::ContextError),
     /// Another language for some of an index's shards.
     #[error("BM25 analyses all texts of `{}` by one language, now `{language}`: another one needs `merge --all`", index.display())]
     LanguageOfSome {

@@ -24,7 +24,7 @@
 //! | [`serve`] | changes over gRPC |
 //! | [`inspect`] | a report on an index (`dyad_index::verify` checks it) |
 //! | [`export`] | vectors and metadata for other programs |
-//! | [`error`], [`job_error`], [`row_error`] | errors |
+//! | [`error`], [`context_error`], [`job_error`], [`row_error`] | errors |
 //!
 //! The format of an index and its search are in `dyad-index`; the crate `hnsw_rs` is used in one file,
 //! `graph_build/hnsw_rs.rs`.
@@ -34,6 +34,7 @@ pub mod bulk;
 mod certificate_tables;
 pub mod change;
 pub mod compare;
+pub mod context_error;
 pub mod control;
 mod draft;
 pub mod error;

@@ -114,7 +114,7 @@ fn compare(
         match parts.get(compared.kept) {
             Some(part) if !changed => {
                 digest.add(&document);
-                contexts.add_context(context, &document, reader.place());
+                contexts.add_context(context, &document);
                 if compared.new == part.rows {
                     let digest_of_contexts = std::mem::take(&mut contexts).hex();
                     changed = std::mem::take(&mut digest).hex() != part.source_digest

@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::resume::{Resumed, resume};
 use super::windows::{Source, Window, read_ahead};
 use crate::model::{Model, VectorLength};
-use crate::tokenize::Tokens;
+use crate::tokenize::{Tokens, add_weighted};
 
 /// How often the job looks whether it was interrupted while the reader has nothing.
 const LOOK: Duration = Duration::from_millis(100);
@@ -139,9 +139,8 @@ impl EmbedJob {
         for (number, document) in window.documents.iter().enumerate() {
             let earlier = window.earlier.get(number).and_then(Option::as_deref);
             let Some(row) = earlier.or_else(|| new.next()) else { break };
-            let place = window.places.get(number).and_then(Option::as_ref);
             let truncated = window.truncated.get(number).copied().unwrap_or_default();
-            writer.push_placed((document, place), row, truncated)?;
+            writer.push(document, row, truncated)?;
         }
         progress.stored();
         Ok(true)
@@ -171,16 +170,5 @@ impl EmbedJob {
             two_towers: Some(info.has_two_towers),
             context: self.context,
         }
-    }
-}
-
-/// `own + weight * late`, of unit length.
-fn add_weighted(own: &mut [f32], late: &[f32], weight: f32) {
-    for (value, late) in own.iter_mut().zip(late) {
-        *value += weight * late;
-    }
-    let length = own.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt().max(1e-12);
-    for value in own.iter_mut() {
-        *value = (f64::from(*value) / length) as f32;
     }
 }

@@ -1,8 +1,6 @@
 //! The reader thread: documents and their tokens, a window at a time, while the model works on the window before.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -13,7 +11,7 @@ use rayon::prelude::*;
 use super::job::JobError;
 use crate::config::Tower;
 use crate::error::Error;
-use crate::tokenize::{DocumentWindow, Tokenizer, Tokens};
+use crate::tokenize::{ContextTokens, PassageBytes, PassagesOfDocument, Tokenizer, Tokens};
 
 /// Documents sorted by length together: enough that padding is rare, few enough that memory is small.
 const WINDOW_DOCUMENTS: usize = 2048;
@@ -32,8 +30,6 @@ pub(crate) struct Window {
     pub(crate) tokens: Vec<Tokens>,
     /// Whether the model reads less than the whole text, of each document.
     pub(crate) truncated: Vec<bool>,
-    /// Where each document stands in another one, in which it is read; nothing where they are read alone.
-    pub(crate) places: Vec<Option<PassagePlace>>,
     /// Tokens of those others, with a span for each document without an earlier vector.
     pub(crate) contexts: Vec<Tokens>,
     /// Of each document without an earlier vector, the number of its vector among those of the contexts.
@@ -86,14 +82,12 @@ impl Source {
 
     fn next_window(&mut self) -> Sent {
         let is_late = self.context.late_weight().is_some();
-        let (mut documents, mut places) = (Vec::new(), Vec::new());
-        let mut bytes = 0;
+        let (mut documents, mut bytes) = (Vec::new(), 0);
         while documents.len() < WINDOW_DOCUMENTS && bytes < WINDOW_BYTES {
             let Some(document) = self.reader.next() else { break };
             let document = document?.value;
             bytes += document.title.len() + document.text.len();
-            places.push(self.reader.place().filter(|_| is_late).cloned());
-            if is_late && places.last().is_none_or(Option::is_none) {
+            if is_late && document.place.is_none() {
                 return Err(JobError::NoPlace { key: document.key, context: self.context });
             }
             documents.push(document);
@@ -105,10 +99,7 @@ impl Source {
         let earlier: Vec<Option<EarlierRow>> = if self.earlier.rows() == 0 {
             vec![None; documents.len()]
         } else {
-            let context = self.context;
-            let digests =
-                documents.iter().zip(&places).map(|(document, place)| text_digest(document, context, place.as_ref()));
-            digests.map(|digest| self.earlier.find(digest)).collect()
+            documents.iter().map(|document| self.earlier.find(text_digest(document, self.context))).collect()
         };
         let read_as = ReadAs { tokenizer: &self.tokenizer, tower: self.tower, context: self.context };
         let tokens: Result<Vec<Option<Tokens>>, Error> = documents
@@ -117,7 +108,9 @@ impl Source {
             .map(|(document, row)| match row {
                 Some(EarlierRow { truncated: Some(_), .. }) => Ok(None),
                 // A row whose part does not say whether this text was truncated, or none.
-                Some(_) | None => read_as.tokenizer.encode(read_as.tower, &read_as.text_of(document)).map(Some),
+                Some(_) | None => {
+                    read_as.tokenizer.encode(read_as.tower, &document.passage_in(read_as.context)).map(Some)
+                }
             })
             .collect();
         for (row, tokens) in earlier.into_iter().zip(tokens?) {
@@ -127,8 +120,8 @@ impl Source {
             window.earlier.push(row.map(|row| row.vector));
         }
         if is_late {
-            let new = window.earlier.iter().zip(&places).filter(|(earlier, _)| earlier.is_none());
-            let new: Vec<&PassagePlace> = new.filter_map(|(_, place)| place.as_ref()).collect();
+            let new = window.earlier.iter().zip(&documents).filter(|(earlier, _)| earlier.is_none());
+            let new: Vec<&PassagePlace> = new.filter_map(|(_, document)| document.place.as_ref()).collect();
             let ContextTokens { contexts, rows, cut } = read_as.contexts(&new)?;
             (window.contexts, window.context_rows) = (contexts, rows);
             let mut cut = cut.into_iter();
@@ -138,19 +131,9 @@ impl Source {
                 }
             }
         }
-        (window.documents, window.places) = (documents, places);
+        window.documents = documents;
         Ok(Some(window))
     }
-}
-
-/// The documents in which passages stand.
-struct ContextTokens {
-    /// Their windows, with a span for each passage.
-    contexts: Vec<Tokens>,
-    /// Of each passage, the number of its vector.
-    rows: Vec<usize>,
-    /// Whether a passage is longer than a window.
-    cut: Vec<bool>,
 }
 
 /// How documents become tokens.
@@ -162,48 +145,18 @@ struct ReadAs<'a> {
 }
 
 impl ReadAs<'_> {
-    /// What is embedded of a document by itself: its title where it has no text.
-    fn text_of(self, document: &Document) -> Cow<'_, str> {
-        if self.context.has_title() || document.text.trim().is_empty() {
-            document.passage()
-        } else {
-            Cow::Borrowed(document.text.trim())
-        }
-    }
-
-    /// The documents in which passages stand, each read once for all of them.
+    /// The documents in which passages stand.
     fn contexts(self, passages: &[&PassagePlace]) -> Result<ContextTokens, Error> {
         let mut numbers: HashMap<u128, usize> = HashMap::new();
-        let mut documents: Vec<Vec<usize>> = Vec::new();
-        for (passage, place) in passages.iter().enumerate() {
-            let number = *numbers.entry(place.digest()).or_insert(documents.len());
-            match documents.get_mut(number) {
-                Some(own) => own.push(passage),
-                None => documents.push(vec![passage]),
+        let mut documents: Vec<PassagesOfDocument<'_>> = Vec::new();
+        for (number, place) in passages.iter().enumerate() {
+            let passage = PassageBytes { number, bytes: place.bytes() };
+            let document = *numbers.entry(place.digest()).or_insert(documents.len());
+            match documents.get_mut(document) {
+                Some(of) => of.passages.push(passage),
+                None => documents.push(PassagesOfDocument { document: place.document(), passages: vec![passage] }),
             }
         }
-        let windows_of = |own: &Vec<usize>| {
-            let places: Vec<&PassagePlace> = own.iter().filter_map(|passage| passages.get(*passage).copied()).collect();
-            let bytes: Vec<Range<usize>> = places.iter().map(|place| place.bytes()).collect();
-            let document = places.first().map_or("", |first| first.document());
-            self.tokenizer.windows(self.tower, document, &bytes)
-        };
-        let windows: Vec<Vec<DocumentWindow>> = documents.par_iter().map(windows_of).collect::<Result<_, _>>()?;
-        let (mut contexts, mut rows, mut cut) = (Vec::new(), vec![0; passages.len()], vec![false; passages.len()]);
-        let mut vectors = 0;
-        for (own, windows) in documents.iter().zip(windows) {
-            for DocumentWindow { tokens, passages: held, .. } in windows {
-                for &number in &held {
-                    let Some(passage) = own.get(number).copied() else { continue };
-                    if let (Some(row), Some(cut)) = (rows.get_mut(passage), cut.get_mut(passage)) {
-                        // Of several passages none is longer than their window.
-                        (*row, *cut) = (vectors, tokens.truncated && held.len() == 1);
-                    }
-                    vectors += 1;
-                }
-                contexts.push(tokens);
-            }
-        }
-        Ok(ContextTokens { contexts, rows, cut })
+        self.tokenizer.contexts(self.tower, &documents, passages.len())
     }
 }

@@ -190,8 +190,11 @@ where
             for reply in &replies {
                 reply.spent(spent);
             }
-            for (piece, row) in cut.pieces.iter().zip(vectors.chunks_exact(dim)) {
-                piece.reply.fill(piece.position, row);
+            let mut rows = vectors.chunks_exact(dim);
+            for piece in &cut.pieces {
+                for (number, row) in rows.by_ref().take(piece.tokens.vectors()).enumerate() {
+                    piece.reply.fill(piece.position + number, row);
+                }
             }
             true
         }
@@ -222,8 +225,11 @@ mod tests {
     fn request(deadline: Duration) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
         let (sender, receiver) = oneshot::channel();
         let texts = vec![Tokens { ids: vec![1; 10], ..Tokens::default() }];
-        let reply = Arc::new(Reply::new(blank(&texts, 4), Instant::now(), Receiver::Task(sender), None));
-        (Request { tower: Tower::Question, texts, deadline: Instant::now() + deadline, reply }, receiver)
+        let reply = Arc::new(Reply::new(blank(&texts, &[], 4), None, Instant::now(), Receiver::Task(sender), None));
+        (
+            Request { tower: Tower::Question, texts, contexts: Vec::new(), deadline: Instant::now() + deadline, reply },
+            receiver,
+        )
     }
 
     #[test]
@@ -278,9 +284,9 @@ mod tests {
     fn texts(count: usize) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
         let (sender, receiver) = oneshot::channel();
         let texts = vec![Tokens { ids: vec![1; 10], ..Tokens::default() }; count];
-        let reply = Arc::new(Reply::new(blank(&texts, 4), Instant::now(), Receiver::Task(sender), None));
+        let reply = Arc::new(Reply::new(blank(&texts, &[], 4), None, Instant::now(), Receiver::Task(sender), None));
         let deadline = Instant::now() + Duration::from_mins(1);
-        (Request { tower: Tower::Question, texts, deadline, reply }, receiver)
+        (Request { tower: Tower::Question, texts, contexts: Vec::new(), deadline, reply }, receiver)
     }
 
     /// One request wakes one runner, and what it leaves the others, at once: three texts that wait for each other.

@@ -25,6 +25,14 @@ pub enum EncodeError {
         /// Its name.
         model: String,
     },
+    /// Documents of which the texts are passages, for a model whose vectors are no means of tokens.
+    #[error(
+        "`documents`: expected a model whose vectors are the means of its token vectors, of which passages have some, got `{model}`. Leave them out"
+    )]
+    NoMeans {
+        /// Its name.
+        model: String,
+    },
     /// A text without a visible character.
     #[error("`texts[{position}]` is empty. Leave it out or send its title")]
     EmptyText {
@@ -143,6 +151,7 @@ impl EncodeError {
         match self {
             Self::NoTexts | Self::EmptyQuery | Self::EmptyText { .. } => "empty",
             Self::OtherKind { .. } => "other_kind",
+            Self::NoMeans { .. } => "no_means",
             Self::TooLong { .. } => "too_long",
             Self::UnknownToken { .. } | Self::SpecialToken { .. } => "token_id",
             Self::Dimensions { .. } => "dimensions",

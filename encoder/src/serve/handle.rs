@@ -292,8 +292,14 @@ mod tests {
         let handle = tiny();
         let texts = || vec![Tokens { ids: vec![1, 2], ..Tokens::default() }];
         let (sender, receiver) = oneshot::channel();
-        let reply = Arc::new(Reply::new(blank(&texts(), 8), Instant::now(), Receiver::Task(sender), None));
-        handle.running.backend.push(Request { tower: Tower::Answer, texts: texts(), deadline: Instant::now(), reply });
+        let reply = Arc::new(Reply::new(blank(&texts(), &[], 8), None, Instant::now(), Receiver::Task(sender), None));
+        handle.running.backend.push(Request {
+            tower: Tower::Answer,
+            texts: texts(),
+            contexts: Vec::new(),
+            deadline: Instant::now(),
+            reply,
+        });
         assert!(matches!(receiver.await.unwrap(), Err(EncodeError::Deadline { .. })));
         let passes = handle.scrape().unwrap();
         assert!(passes.contains("dyad_encoder_batch_seconds_count 0"), "{passes}");

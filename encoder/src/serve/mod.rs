@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `handle.rs` | start a model, embed texts or score pairs with a deadline |
 //! | `request.rs` | texts or token ids, truncation, dimensions |
+//! | `passages.rs` | passages in their documents: late chunking |
 //! | `submit.rs` | from a request to the queue: checks, tokenizing |
 //! | `admission.rs` | how much may wait, and who is refused |
 //! | `line.rs` | who can be answered in his time; pure data |
@@ -28,6 +29,7 @@ mod handle;
 pub mod http;
 mod line;
 mod metrics;
+mod passages;
 mod queue;
 mod rate;
 mod ready;
@@ -39,6 +41,7 @@ mod submit;
 
 pub use error::{EncodeError, NotReady};
 pub use handle::{Handle, Options};
+pub use passages::{ReadDocument, ReadPassage};
 pub use reply::Encoded;
 pub use request::{EncodeOptions, Input, Truncation};
 pub use service::EncoderService;

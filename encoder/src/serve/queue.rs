@@ -25,23 +25,25 @@ const SHORT: usize = 64;
 pub(crate) struct Request<R> {
     pub(crate) tower: Tower,
     pub(crate) texts: Vec<Tokens>,
+    /// Windows of the documents in which the texts stand, with a span for each vector. Their vectors come after those of the texts.
+    pub(crate) contexts: Vec<Tokens>,
     pub(crate) deadline: Instant,
     /// Receiver of the vectors; shared by the pieces that a request is split into.
     pub(crate) reply: R,
 }
 
 impl<R> Request<R> {
-    /// Tokens of all its texts.
+    /// Tokens of all its texts and their documents.
     pub(crate) fn tokens(&self) -> usize {
-        self.texts.iter().map(|text| text.ids.len()).sum()
+        self.texts.iter().chain(&self.contexts).map(|text| text.ids.len()).sum()
     }
 }
 
-/// One text of a batch.
+/// One text of a batch, or one window of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece<R> {
     pub(crate) reply: R,
-    /// Place of the text in its request.
+    /// Place of its vector, or of its first one, in the reply.
     pub(crate) position: usize,
     pub(crate) tokens: Tokens,
 }
@@ -63,6 +65,8 @@ impl<R> Cut<R> {
 #[derive(Debug)]
 struct Waiting<R> {
     tower: Tower,
+    /// Whether these are windows of documents, which have vectors of their spans: batches are of one kind.
+    has_spans: bool,
     /// Tokens of `pending`.
     tokens: usize,
     /// Shortest first; of equal ones the later text first, so that texts leave from the end in order.
@@ -72,13 +76,29 @@ struct Waiting<R> {
 }
 
 impl<R> Waiting<R> {
-    /// Nothing where the request has no texts.
-    fn new(request: Request<R>) -> Option<Self> {
-        let tokens = request.tokens();
-        let Request { tower, texts, deadline, reply } = request;
-        let mut pending: Vec<(usize, Tokens)> = texts.into_iter().enumerate().collect();
+    /// Texts whose first vector is number `first` of the reply; nothing where there are none.
+    fn of(texts: Vec<Tokens>, first: usize, tower: Tower, deadline: Instant, reply: R) -> Option<Self> {
+        let tokens = texts.iter().map(|text| text.ids.len()).sum();
+        let has_spans = texts.iter().any(|text| !text.spans.is_empty());
+        let mut next = first;
+        let mut pending = Vec::with_capacity(texts.len());
+        for text in texts {
+            let position = next;
+            next += text.vectors();
+            pending.push((position, text));
+        }
         pending.sort_by_key(|(position, tokens)| (tokens.ids.len(), std::cmp::Reverse(*position)));
-        (!pending.is_empty()).then_some(Self { tower, tokens, pending, deadline, reply })
+        (!pending.is_empty()).then_some(Self { tower, has_spans, tokens, pending, deadline, reply })
+    }
+}
+
+impl<R: Clone> Waiting<R> {
+    /// The texts of a request, and the windows of its documents.
+    fn all_of(request: Request<R>) -> impl DoubleEndedIterator<Item = Self> {
+        let Request { tower, texts, contexts, deadline, reply } = request;
+        let after = texts.len();
+        let texts = Self::of(texts, 0, tower, deadline, reply.clone());
+        texts.into_iter().chain(Self::of(contexts, after, tower, deadline, reply))
     }
 }
 
@@ -95,12 +115,12 @@ impl<R: Clone> Queue<R> {
 
     /// Puts a request at the end. Its texts are cut longest first.
     pub(crate) fn push(&mut self, request: Request<R>) {
-        self.waiting.extend(Waiting::new(request));
+        self.waiting.extend(Waiting::all_of(request));
     }
 
     /// Puts a request before all others: for a probe, which says something only if it does not wait for bulk work.
     pub(crate) fn push_first(&mut self, request: Request<R>) {
-        if let Some(waiting) = Waiting::new(request) {
+        for waiting in Waiting::all_of(request).rev() {
             self.waiting.push_front(waiting);
         }
     }
@@ -150,8 +170,9 @@ impl<R: Clone> Queue<R> {
     /// Cuts the next batch, or nothing where nothing waits.
     pub(crate) fn cut(&mut self, budget: Budget) -> Option<Cut<R>> {
         let front = self.waiting.front()?;
-        let (tower, width) = (front.tower, front.pending.last().map_or(0, |(_, tokens)| tokens.ids.len()));
-        let shares = self.shares(tower, width, budget);
+        let kind = (front.tower, front.has_spans);
+        let width = front.pending.last().map_or(0, |(_, tokens)| tokens.ids.len());
+        let shares = self.shares(kind, width, budget);
 
         let mut pieces: Vec<Piece<R>> = Vec::new();
         for (request, share) in self.waiting.iter_mut().zip(shares) {
@@ -168,11 +189,11 @@ impl<R: Clone> Queue<R> {
             self.waiting.push_back(front);
         }
         self.waiting.retain(|request| !request.pending.is_empty());
-        Some(Cut { tower, pieces })
+        Some(Cut { tower: kind.0, pieces })
     }
 
     /// Which texts of each request go into a batch of this width: ranges of `pending`, one per request from the front.
-    fn shares(&self, tower: Tower, width: usize, budget: Budget) -> Vec<std::ops::Range<usize>> {
+    fn shares(&self, kind: (Tower, bool), width: usize, budget: Budget) -> Vec<std::ops::Range<usize>> {
         let is_short = width <= SHORT;
         let (width, shortest) = if is_short { (SHORT, 0) } else { (width, width.div_ceil(2)) };
         let mut candidates: Vec<(usize, usize)> = Vec::new();
@@ -183,7 +204,7 @@ impl<R: Clone> Queue<R> {
             }
             let longer = request.pending.partition_point(|(_, tokens)| tokens.ids.len() <= width);
             shares.push(longer..longer);
-            if request.tower == tower {
+            if (request.tower, request.has_spans) == kind {
                 let lengths = request.pending.iter().take(longer).rev().map(|(_, tokens)| tokens.ids.len());
                 let room = WINDOW_TEXTS - candidates.len();
                 candidates

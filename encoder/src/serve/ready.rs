@@ -77,8 +77,14 @@ impl Handle {
         let came = Instant::now();
         let texts = vec![tokens.map_err(|error| EncodeError::Model(Arc::new(error)))?];
         let (sender, receiver) = oneshot::channel();
-        let reply = Reply::new(blank(&texts, self.info().dim), came, Receiver::Task(sender), None);
-        self.running.backend.push_first(Request { tower, texts, deadline, reply: Arc::new(reply) });
+        let reply = Reply::new(blank(&texts, &[], self.info().dim), None, came, Receiver::Task(sender), None);
+        self.running.backend.push_first(Request {
+            tower,
+            texts,
+            contexts: Vec::new(),
+            deadline,
+            reply: Arc::new(reply),
+        });
         match tokio::time::timeout_at(deadline.into(), receiver).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(EncodeError::Stopped),

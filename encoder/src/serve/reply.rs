@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::admission::Permit;
 use super::error::EncodeError;
+use super::passages::LateRows;
 use super::request::keep_leading;
 
 /// Vectors of one request.
@@ -19,6 +20,8 @@ pub struct Encoded {
     pub dim: usize,
     /// Tokens per text after truncation, special tokens included.
     pub tokens: Vec<u32>,
+    /// Tokens of the windows of documents in which the texts were read.
+    pub document_tokens: u64,
     /// Numbers of the texts that were truncated at the model's longest input, ascending.
     pub truncated: Vec<u32>,
     /// Waiting for admission, a tokenizer thread and the model, in microseconds.
@@ -42,6 +45,7 @@ pub(crate) enum Receiver {
 #[derive(Debug)]
 struct Assembly {
     encoded: Encoded,
+    late: Option<LateRows>,
     missing: usize,
     queued: Instant,
     started: bool,
@@ -56,9 +60,15 @@ pub(crate) struct Reply(Mutex<Option<Assembly>>);
 
 impl Reply {
     /// A reply that lacks all its vectors. `encoded` holds tokens and timings so far.
-    pub(crate) fn new(encoded: Encoded, queued: Instant, receiver: Receiver, permit: Option<Permit>) -> Self {
-        let missing = encoded.tokens.len();
-        Self(Mutex::new(Some(Assembly { encoded, missing, queued, started: false, receiver, permit })))
+    pub(crate) fn new(
+        encoded: Encoded,
+        late: Option<LateRows>,
+        queued: Instant,
+        receiver: Receiver,
+        permit: Option<Permit>,
+    ) -> Self {
+        let missing = encoded.vectors.len() / encoded.dim.max(1);
+        Self(Mutex::new(Some(Assembly { encoded, late, missing, queued, started: false, receiver, permit })))
     }
 
     /// Whether the caller is gone.
@@ -98,8 +108,13 @@ impl Reply {
         }
         assembly.missing = assembly.missing.saturating_sub(1);
         if assembly.missing == 0
-            && let Some(assembly) = slot.take()
+            && let Some(mut assembly) = slot.take()
         {
+            drop(slot);
+            if let Some(late) = &assembly.late {
+                let Encoded { vectors, dim, .. } = &mut assembly.encoded;
+                late.add_to(vectors, *dim);
+            }
             drop(assembly.permit);
             assembly.receiver.send(Ok(assembly.encoded));
         }

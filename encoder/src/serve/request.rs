@@ -3,16 +3,27 @@
 use std::time::Instant;
 
 use super::error::EncodeError;
+use super::passages::ReadDocument;
 use crate::model::ModelKind;
 
 /// Texts or token ids to embed, or pairs to score.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// Texts as they are (a document's passage is joined by the caller).
     Texts(Vec<String>),
     /// Texts that the caller has tokenized: ids of the model's own tokenizer, without the prompt and without the special
     /// tokens around a text, which are put there as for a text.
     TokenIds(Vec<Vec<u32>>),
+    /// Texts that are passages of documents, each of one of them: the vector of a text is `e + weight * l`, of unit length, where `e` is that of the text
+    /// by itself, and `l` the mean of its token vectors in its document, both of unit length (late chunking, Günther et al. 2024, arXiv:2409.04701).
+    Passages {
+        /// The texts.
+        texts: Vec<String>,
+        /// The documents.
+        documents: Vec<ReadDocument>,
+        /// Weight of the tokens in the documents.
+        weight: f32,
+    },
     /// Texts that may answer one query, for a cross encoder.
     Pairs {
         /// What is asked.
@@ -38,7 +49,7 @@ impl Input {
     /// Texts of the request.
     pub fn len(&self) -> usize {
         match self {
-            Self::Texts(texts) | Self::Pairs { texts, .. } => texts.len(),
+            Self::Texts(texts) | Self::Passages { texts, .. } | Self::Pairs { texts, .. } => texts.len(),
             Self::TokenIds(ids) => ids.len(),
         }
     }
@@ -46,7 +57,7 @@ impl Input {
     /// The kind of model that it is for.
     pub(crate) fn kind(&self) -> ModelKind {
         match self {
-            Self::Texts(_) | Self::TokenIds(_) => ModelKind::DualEncoder,
+            Self::Texts(_) | Self::TokenIds(_) | Self::Passages { .. } => ModelKind::DualEncoder,
             Self::Pairs { .. } => ModelKind::CrossEncoder,
         }
     }
@@ -59,16 +70,23 @@ impl Input {
     /// Place of the first text without content.
     pub(crate) fn first_empty(&self) -> Option<usize> {
         match self {
-            Self::Texts(texts) | Self::Pairs { texts, .. } => texts.iter().position(|text| text.trim().is_empty()),
+            Self::Texts(texts) | Self::Passages { texts, .. } | Self::Pairs { texts, .. } => {
+                texts.iter().position(|text| text.trim().is_empty())
+            }
             Self::TokenIds(ids) => ids.iter().position(Vec::is_empty),
         }
     }
 
-    /// Tokens that each text can have at most, without prompt and special tokens: a token takes at least one byte.
-    pub(crate) fn at_most(&self) -> Vec<usize> {
+    /// Tokens that each text can have at most, and each window of the documents in which they stand, where the model reads `longest` at once; without
+    /// prompt and special tokens: a token takes at least one byte.
+    pub(crate) fn at_most(&self, longest: usize) -> Vec<usize> {
         match self {
             Self::Texts(texts) => texts.iter().map(String::len).collect(),
             Self::TokenIds(ids) => ids.iter().map(Vec::len).collect(),
+            Self::Passages { texts, documents, .. } => {
+                let windows = documents.iter().flat_map(|document| document.at_most(longest));
+                texts.iter().map(String::len).chain(windows).collect()
+            }
             Self::Pairs { query, texts } => texts.iter().map(|text| query.len() + text.len()).collect(),
         }
     }
@@ -160,8 +178,8 @@ mod tests {
         assert_eq!(Input::from(vec!["a".to_owned(), " \n".to_owned()]).first_empty(), Some(1));
         assert_eq!(Input::from(vec![vec![5], vec![]]).first_empty(), Some(1));
         assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).first_empty(), None);
-        assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).at_most(), [1, 2]);
+        assert_eq!(Input::from(vec![vec![5], vec![6, 7]]).at_most(8), [1, 2]);
         let pairs = Input::Pairs { query: "who".into(), texts: vec!["she".into(), " ".into()] };
-        assert_eq!((pairs.first_empty(), pairs.at_most()), (Some(1), vec![6, 4]));
+        assert_eq!((pairs.first_empty(), pairs.at_most(8)), (Some(1), vec![6, 4]));
     }
 }

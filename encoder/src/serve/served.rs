@@ -49,12 +49,14 @@ impl Served {
                 tokenizer: model.tokenizer(),
                 golden: model.golden().to_vec(),
                 activation: ScoreActivation::Identity,
+                means: [Tower::Question, Tower::Answer].map(|tower| model.pools_means(tower)),
             },
             Self::CrossEncoder(model) => Opened {
                 info: model.info().clone(),
                 tokenizer: model.tokenizer(),
                 golden: Vec::new(),
                 activation: model.activation(),
+                means: [false; 2],
             },
         }
     }
@@ -68,4 +70,13 @@ pub(super) struct Opened {
     /// Vectors that the model must give.
     pub(super) golden: Vec<Golden>,
     pub(super) activation: ScoreActivation,
+    /// Of the question tower and of the answer tower, whether a vector is the mean of token vectors.
+    means: [bool; 2],
+}
+
+impl Opened {
+    /// Whether the vectors of a tower are means of token vectors, of which passages have some.
+    pub(super) fn pools_means(&self, tower: Tower) -> bool {
+        self.means[tower.index()]
+    }
 }

@@ -14,8 +14,9 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::error::EncodeError;
 use super::handle::Handle;
+use super::passages::{ReadDocument, ReadPassage};
 use super::reply::Encoded;
-use super::request::{EncodeOptions, Truncation};
+use super::request::{EncodeOptions, Input, Truncation};
 use crate::config::Tower;
 use crate::error::Error;
 use crate::model::{ModelInfo, ModelKind};
@@ -49,7 +50,7 @@ impl v1::encoder_server::Encoder for EncoderService {
         let request = request.into_inner();
         let id = request.id;
         let (tower, options) = checked(&request, deadline)?;
-        let encoded = self.handle.encode(tower, request.texts, options).await.map_err(|error| status(&error))?;
+        let encoded = self.handle.encode(tower, input(request), options).await.map_err(|error| status(&error))?;
         Ok(Response::new(response(&self.handle, id, came, encoded)))
     }
 
@@ -87,7 +88,7 @@ impl v1::encoder_server::Encoder for EncoderService {
                     caller.check_still()?;
                     let (tower, options) = checked(&request, deadline)?;
                     // A stream is slowed down instead of refused.
-                    handle.encode_patiently(tower, request.texts, options).await.map_err(|error| status(&error))
+                    handle.encode_patiently(tower, input(request), options).await.map_err(|error| status(&error))
                 };
                 let answer = answer.await;
                 let code = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
@@ -148,6 +149,22 @@ fn checked(request: &v1::EncodeRequest, deadline: Instant) -> Result<(Tower, Enc
     Ok((tower, EncodeOptions { deadline, truncation, dimensions }))
 }
 
+fn input(request: v1::EncodeRequest) -> Input {
+    let v1::EncodeRequest { texts, documents, late_weight: weight, .. } = request;
+    if documents.is_empty() {
+        return Input::Texts(texts);
+    }
+    let passage = |passage: v1::DocumentPassage| ReadPassage {
+        text: passage.text as usize,
+        bytes: passage.start as usize..passage.end as usize,
+    };
+    let document = |document: v1::PassageDocument| ReadDocument {
+        text: document.text,
+        passages: document.passages.into_iter().map(passage).collect(),
+    };
+    Input::Passages { texts, documents: documents.into_iter().map(document).collect(), weight }
+}
+
 fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::EncodeResponse {
     let timings = Some(timings(came, &encoded));
     v1::EncodeResponse {
@@ -155,6 +172,7 @@ fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::En
         dim: encoded.dim as u32,
         vectors: vector::pack(&encoded.vectors),
         tokens: encoded.tokens,
+        document_tokens: encoded.document_tokens,
         truncated: encoded.truncated.len() as u32,
         truncated_texts: encoded.truncated,
         timings,
@@ -165,7 +183,7 @@ fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::En
 fn status(error: &EncodeError) -> Status {
     let message = error.to_string();
     match error {
-        EncodeError::OtherKind { .. } => Status::failed_precondition(message),
+        EncodeError::OtherKind { .. } | EncodeError::NoMeans { .. } => Status::failed_precondition(message),
         EncodeError::NoTexts
         | EncodeError::EmptyQuery
         | EncodeError::EmptyText { .. }

@@ -10,11 +10,12 @@ use super::admission::{Permit, at_most};
 use super::backend::Backend;
 use super::error::{EncodeError, late};
 use super::handle::Handle;
+use super::passages::{LateRows, context_tokens};
 use super::queue::Request;
 use super::reply::{Encoded, Outcome, Receiver, Reply, micros};
 use super::request::{EncodeOptions, Input, Truncation};
 use crate::config::Tower;
-use crate::tokenize::{GivenError, Tokenizer, Tokens};
+use crate::tokenize::{ContextTokens, GivenError, Tokenizer, Tokens};
 
 /// A request that is in order, and when it came.
 #[derive(Debug)]
@@ -50,6 +51,9 @@ impl Handle {
         if input.kind() != info.kind {
             return Err(EncodeError::OtherKind { served: info.kind, model: info.name.clone() });
         }
+        if matches!(input, Input::Passages { .. }) && !self.running.opened.pools_means(tower) {
+            return Err(EncodeError::NoMeans { model: info.name.clone() });
+        }
         if matches!(&input, Input::Pairs { query, .. } if query.trim().is_empty()) {
             return Err(EncodeError::EmptyQuery);
         }
@@ -65,7 +69,7 @@ impl Handle {
             Tower::Question => info.max_question_tokens,
             Tower::Answer => info.max_tokens,
         };
-        let cost = at_most(&input.at_most(), prompt_bytes, longest);
+        let cost = at_most(&input.at_most(longest), prompt_bytes, longest);
         Ok(Job { tower, input, options, dim, cost, came })
     }
 
@@ -99,30 +103,65 @@ impl Handle {
         self.running.splitters.spawn(move || {
             let started = Instant::now();
             let Job { tower, input, options, dim, came, .. } = job;
-            let texts = match split(&tokenizer, tower, &input, options, came) {
-                Ok(texts) => texts,
+            let split = split(&tokenizer, tower, &input, options, came)
+                .and_then(|texts| InContext::of(&tokenizer, tower, &input, options, texts));
+            let InContext { texts, contexts, late } = match split {
+                Ok(split) => split,
                 Err(error) => {
                     drop(permit);
                     return receiver.send(Err(error));
                 }
             };
-            permit.shrink(texts.iter().map(|text| text.ids.len()).sum());
+            permit.shrink(texts.iter().chain(&contexts).map(|text| text.ids.len()).sum());
             let queued = Instant::now();
             let encoded = Encoded {
                 queue_us: micros(started.saturating_duration_since(came)),
                 tokenize_us: micros(queued.saturating_duration_since(started)),
-                ..blank(&texts, dim)
+                ..blank(&texts, &contexts, dim)
             };
-            let reply = Arc::new(Reply::new(encoded, queued, receiver, Some(permit)));
-            entry(&backend, Request { tower, texts, deadline: options.deadline, reply });
+            let reply = Arc::new(Reply::new(encoded, late, queued, receiver, Some(permit)));
+            entry(&backend, Request { tower, texts, contexts, deadline: options.deadline, reply });
         });
     }
 }
 
-/// A reply without vectors yet.
-pub(crate) fn blank(texts: &[Tokens], dim: usize) -> Encoded {
+/// A request's tokens, and those of the documents in which its texts stand, where they stand in some.
+struct InContext {
+    texts: Vec<Tokens>,
+    contexts: Vec<Tokens>,
+    late: Option<LateRows>,
+}
+
+impl InContext {
+    fn of(
+        tokenizer: &Tokenizer,
+        tower: Tower,
+        input: &Input,
+        options: EncodeOptions,
+        mut texts: Vec<Tokens>,
+    ) -> Result<Self, EncodeError> {
+        let Input::Passages { documents, weight, .. } = input else {
+            return Ok(Self { texts, contexts: Vec::new(), late: None });
+        };
+        let tokens = context_tokens(tokenizer, tower, documents, texts.len());
+        let ContextTokens { contexts, rows, cut } = tokens.map_err(|error| EncodeError::Model(Arc::new(error)))?;
+        for (position, (text, cut)) in texts.iter_mut().zip(cut).enumerate() {
+            if cut && options.truncation == Truncation::Refuse {
+                let limit = contexts.iter().map(|window| window.ids.len()).max().unwrap_or_default();
+                return Err(EncodeError::TooLong { position, tokens: limit, more: true, limit });
+            }
+            text.truncated |= cut;
+        }
+        Ok(Self { texts, contexts, late: Some(LateRows { rows, weight: *weight }) })
+    }
+}
+
+/// A reply without vectors yet: of the texts, then of the passages of documents.
+pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> Encoded {
+    let rows: usize = contexts.iter().map(Tokens::vectors).sum();
     Encoded {
-        vectors: vec![0.0; texts.len() * dim],
+        vectors: vec![0.0; (texts.len() + rows) * dim],
+        document_tokens: contexts.iter().map(|window| window.ids.len() as u64).sum(),
         dim,
         tokens: texts.iter().map(|text| text.ids.len() as u32).collect(),
         truncated: (0..).zip(texts).filter(|(_, text)| text.truncated).map(|(number, _)| number).collect(),
@@ -154,7 +193,7 @@ fn split(
         Ok(tokens)
     };
     let tokens: Vec<Result<Tokens, EncodeError>> = match input {
-        Input::Texts(texts) => {
+        Input::Texts(texts) | Input::Passages { texts, .. } => {
             let one = |(position, text): (usize, &String)| {
                 in_time()?;
                 let tokens = tokenizer.encode(tower, text).map_err(failed)?;

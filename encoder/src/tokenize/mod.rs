@@ -7,10 +7,12 @@
 //! | `given.rs` | texts that the caller has tokenized; lengths before the cut |
 //! | `cut.rs` | where a long text may be cut before it is tokenized |
 //! | `windows.rs` | documents as windows, and the tokens of their passages |
+//! | `contexts.rs` | the documents in which passages stand, each read once for all of its passages |
 //! | `prompt.rs` | what stands before a text, and how many tokens it takes |
 //! | `batch.rs` | length-sorted batches under a token budget |
 
 mod batch;
+mod contexts;
 mod cut;
 mod files;
 mod given;
@@ -20,6 +22,7 @@ mod windows;
 
 pub(crate) use batch::plan;
 pub use batch::{Batch, Budget};
+pub(crate) use contexts::{ContextTokens, PassageBytes, PassagesOfDocument, add_weighted};
 pub(crate) use given::GivenError;
 pub(crate) use prompt::Prompt;
 pub(crate) use tokenizer::{Splitter, SplitterSettings};

@@ -1,9 +1,11 @@
 //! Documents as the model reads them for late chunking: windows as long as its longest input, and the tokens of each passage in them.
 //!
 //! Late chunking pools the token vectors of a passage in its document, so that they know what stands around it (Günther et al. 2024,
-//! arXiv:2409.04701). A document that is longer than the model reads has several windows: each begins a quarter of its length before the first passage
-//! that no window before it holds whole.
+//! arXiv:2409.04701). A document that is longer than the model reads has several windows, three quarters of a window apart. A passage is read in the last one
+//! that begins a quarter of a window before it, in the next one where that does not hold all of it, or else in a window of its own: whichever other passages
+//! are read with it.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::tokenizer::{Splitter, Tokenizer, Tokens};
@@ -45,32 +47,48 @@ impl Tokenizer {
         let mut order: Vec<usize> = (0..passages.len()).collect();
         order.sort_by_key(|number| passages.get(*number).map(|bytes| (bytes.start, bytes.end)));
         let bytes_of = |number: &usize| passages.get(*number).cloned().unwrap_or_default();
-        let mut windows = Vec::new();
-        let mut left = order.as_slice();
-        while let Some(first) = left.first() {
-            let bytes = window(document, &offsets, bytes_of(first), room);
-            let held = left.iter().take_while(|number| bytes_of(number).end <= bytes.end).count().max(1);
-            let (own, others) = left.split_at(held);
-            left = others;
-            let spans: Vec<Range<usize>> = own.iter().map(bytes_of).collect();
+        let mut held: Vec<HeldPassages> = Vec::new();
+        let mut numbers: HashMap<Range<usize>, usize> = HashMap::new();
+        for number in order {
+            let bytes = window(document, &offsets, bytes_of(&number), room);
+            let window = *numbers.entry(bytes.clone()).or_insert(held.len());
+            match held.get_mut(window) {
+                Some(HeldPassages { passages, .. }) => passages.push(number),
+                None => held.push(HeldPassages { bytes, passages: vec![number] }),
+            }
+        }
+        let mut windows = Vec::with_capacity(held.len());
+        for HeldPassages { bytes, passages } in held {
+            let spans: Vec<Range<usize>> = passages.iter().map(bytes_of).collect();
             let tokens = splitter.spans((document, &prompt.text), &bytes, &spans)?;
-            windows.push(DocumentWindow { tokens, passages: own.to_vec(), bytes });
+            windows.push(DocumentWindow { tokens, passages, bytes });
         }
         Ok(windows)
     }
 }
 
-/// The bytes of the window of `room` tokens whose first new passage has these bytes: with a quarter of it before the passage, or less where the passage
-/// needs the room.
+/// A window and its passages.
+struct HeldPassages {
+    bytes: Range<usize>,
+    /// Their numbers.
+    passages: Vec<usize>,
+}
+
+/// The bytes of the window of `room` tokens in which the passage with these bytes is read.
 fn window(document: &str, offsets: &[(usize, usize)], passage: Range<usize>, room: usize) -> Range<usize> {
     if offsets.len() <= room {
         return 0..document.len();
     }
     let first = offsets.partition_point(|(_, end)| *end <= passage.start);
     let end = offsets.partition_point(|(begin, _)| *begin < passage.end);
-    let holds_all = end.saturating_sub(room).min(first);
     // No window ends before the document does where it could hold more of it.
-    let begin = first.saturating_sub(room / BEFORE).max(holds_all).min(offsets.len() - room);
+    let last = offsets.len() - room;
+    let (before, apart) = (room / BEFORE, room - room / BEFORE);
+    let number = first.saturating_sub(before) / apart;
+    let begins = [number, number + 1].map(|number| (number * apart).min(last));
+    let holds_all = |begin: &usize| *begin <= first && end <= *begin + room;
+    let own = || first.saturating_sub(before).max(end.saturating_sub(room).min(first)).min(last);
+    let begin = begins.into_iter().find(holds_all).unwrap_or_else(own);
     let end = offsets.get(begin + room - 1).map_or(document.len(), |(_, end)| *end);
     let begin = offsets.get(begin).map_or(0, |(begin, _)| *begin);
     word_begin(document, document.floor_char_boundary(begin), passage.start)..document.ceil_char_boundary(end)
@@ -84,8 +102,8 @@ fn word_begin(document: &str, at: usize, most: usize) -> usize {
     if before.is_empty() || before.ends_with(char::is_whitespace) {
         return at;
     }
-    let near = document.floor_char_boundary(most.min(at + LONG_WORD)) - at;
-    after.get(..near).and_then(|near| near.find(char::is_whitespace)).map_or(at, |end| at + end)
+    let near = document.floor_char_boundary(at + LONG_WORD) - at;
+    after.get(..near).and_then(|near| near.find(char::is_whitespace)).map_or(at, |end| most.min(at + end))
 }
 
 impl Splitter {
@@ -148,7 +166,7 @@ fn span_of(places: &[TokenPlace], passage: Range<usize>) -> Option<Range<usize>>
 #[cfg(test)]
 mod tests {
     #[test]
-    fn windows_begin_before_their_first_passage_and_end_with_the_document() {
+    fn windows_begin_before_their_passages_and_end_with_the_document() {
         // A hundred words of four bytes, each a token.
         let document = "abc ".repeat(100);
         let offsets: Vec<(usize, usize)> = (0..100).map(|at| (4 * at, 4 * at + 3)).collect();
@@ -157,18 +175,24 @@ mod tests {
         };
         assert_eq!(window(&offsets, 40, 60, 100), 0..400);
         assert_eq!(window(&offsets, 0, 20, 20), 0..79);
-        // Ten tokens of forty stand before the passage at token 50.
-        assert_eq!(window(&offsets, 200, 220, 40), 160..319);
+        // Windows of forty tokens begin at tokens 0, 30 and 60; ten tokens of each stand before its passages.
+        assert_eq!(window(&offsets, 156, 160, 40), 0..159);
+        assert_eq!(window(&offsets, 160, 180, 40), 120..279);
+        assert_eq!(window(&offsets, 276, 280, 40), 120..279);
+        assert_eq!(window(&offsets, 280, 300, 40), 240..399);
         assert_eq!(window(&offsets, 396, 399, 40), 240..399);
-        // A passage of 36 tokens leaves room for four before it, and one of fifty for none.
-        assert_eq!(window(&offsets, 200, 343, 40), 184..343);
+        // The second one does not hold all of tokens 68 to 72, and the third one does.
+        assert_eq!(window(&offsets, 272, 292, 40), 240..399);
+        // No window of those holds all of tokens 25 to 60: one of its own does, with four tokens before.
+        assert_eq!(window(&offsets, 100, 243, 40), 84..243);
+        // A passage of fifty tokens has a window of its beginning.
         assert_eq!(window(&offsets, 80, 279, 40), 80..239);
         // Tokens of two bytes, of which the first is the end of a word: the window begins after that.
         let offsets: Vec<(usize, usize)> = (0..200).map(|at| (2 * at, 2 * at + 2)).collect();
-        assert_eq!(window(&offsets, 204, 210, 44), 183..270);
+        assert_eq!(window(&offsets, 100, 106, 44), 67..154);
         // Without spaces a window begins with any token.
         let unspaced = "\u{4eac}".repeat(100);
         let offsets: Vec<(usize, usize)> = (0..100).map(|at| (3 * at, 3 * at + 3)).collect();
-        assert_eq!(super::window(&unspaced, &offsets, 150..156, 40), 120..240);
+        assert_eq!(super::window(&unspaced, &offsets, 150..156, 40), 90..210);
     }
 }

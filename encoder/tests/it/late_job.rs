@@ -56,11 +56,11 @@ impl LateJob {
 
     /// By the formula, each passage alone.
     fn by_formula(&self, read: &ReadOptions, has_title: bool, weight: f32) -> Vec<(String, Vec<f32>)> {
-        let mut reader = CorpusReader::open(&self.root.path().join("corpus.jsonl"), read).unwrap();
+        let reader = CorpusReader::open(&self.root.path().join("corpus.jsonl"), read).unwrap();
         let mut expected = Vec::new();
-        while let Some(passage) = reader.next() {
+        for passage in reader {
             let passage = passage.unwrap().value;
-            let place: PassagePlace = reader.place().unwrap().clone();
+            let place: PassagePlace = passage.place.clone().unwrap();
             assert_eq!(place.document()[place.bytes()], passage.text);
             let text = if has_title { passage.passage().into_owned() } else { passage.text.clone() };
             let own = embed(&self.encoder, Tower::Answer, &[text]).remove(0);
@@ -152,8 +152,8 @@ fn passages_may_say_where_they_stand_in_documents_of_another_file() {
     let (stored, mut reader) =
         (place.stored("out"), CorpusReader::open(Path::new(&place.root.path().join("corpus.jsonl")), &read).unwrap());
     assert_eq!(stored.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["b", "a"]);
-    reader.next().unwrap().unwrap();
-    assert_eq!(&reader.place().unwrap().document()[reader.place().unwrap().bytes()], "The river  ran.");
+    let place_of_first = reader.next().unwrap().unwrap().value.place.unwrap();
+    assert_eq!(&place_of_first.document()[place_of_first.bytes()], "The river  ran.");
     for (line, told) in [
         (passage("c", "Another text.", 0, 12), "got `Na"),
         (passage("c", "Water.", 29, 99), "within 35 characters, got 29 and 99"),

@@ -19,6 +19,7 @@ mod int8;
 mod job;
 mod late;
 mod late_job;
+mod late_service;
 mod loss;
 mod many;
 mod memory;

@@ -40,6 +40,16 @@ impl PassageContext {
         (self.late > 0).then(|| f32::from(self.late) / 100.0)
     }
 
+    /// As it is stored: nothing where it is the default.
+    pub fn stored(self) -> Option<String> {
+        (!self.is_default()).then(|| self.to_string())
+    }
+
+    /// What was stored. An error where this release does not know it.
+    pub fn of_stored(stored: Option<&str>) -> Result<Self, String> {
+        stored.map_or(Ok(Self::default()), str::parse)
+    }
+
     /// Whether it is that of embeddings which do not say.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

@@ -1,7 +1,9 @@
 //! A document of a corpus, and the passage of it that is embedded and indexed.
 use std::borrow::Cow;
 
+use crate::context::PassageContext;
 use crate::metadata::Metadata;
+use crate::place::PassagePlace;
 
 /// One document of a corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -14,12 +16,23 @@ pub struct Document {
     pub text: String,
     /// The corpus's own fields, unchanged; `None` where there were none.
     pub metadata: Option<Metadata>,
+    /// Where it stands in another document, of which it is a passage; `None` where it is none, or where the corpus does not say.
+    pub place: Option<PassagePlace>,
 }
 
 impl Document {
     /// The text that is embedded and searched: title, one space, text, trimmed (BEIR's rule for bi-encoders).
     pub fn passage(&self) -> Cow<'_, str> {
         joined(&self.title, &self.text)
+    }
+
+    /// The text that is embedded by itself in this context: without its title where the context has none, unless there is no other text.
+    pub fn passage_in(&self, context: PassageContext) -> Cow<'_, str> {
+        if context.has_title() || self.text.trim().is_empty() {
+            self.passage()
+        } else {
+            Cow::Borrowed(self.text.trim())
+        }
     }
 }
 
@@ -46,7 +59,7 @@ mod tests {
     use super::*;
 
     fn document(title: &str, text: &str) -> Document {
-        Document { key: "k".into(), title: title.into(), text: text.into(), metadata: None }
+        Document { key: "k".into(), title: title.into(), text: text.into(), ..Document::default() }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`document`](Document) | a document, its passage, and its line |
 //! | [`context`](PassageContext) | what of its document reaches a passage's vector |
+//! | [`place`](PassagePlace) | where a passage stands in its document |
 //! | [`metadata`](Metadata) | a document's own fields as JSON text |
 //! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet; plain, gzip, Zstandard; whole documents, or passages |
 //! | [`KeyLines`] | keys in the lines of a file |
@@ -29,6 +30,7 @@ mod judged;
 mod key_lines;
 mod metadata;
 pub mod metrics;
+mod place;
 mod problem;
 pub mod qrels;
 pub mod queries;
@@ -43,10 +45,11 @@ pub use error::Error;
 pub use judged::Judged;
 pub use key_lines::KeyLines;
 pub use metadata::Metadata;
+pub use place::PassagePlace;
 pub use problem::{EmbeddingsProblem, Problem};
 #[cfg(feature = "clap")]
 pub use read::ReadArguments;
 pub use read::{
-    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, PassagePlace, ReadOptions, Split,
-    check_key, is_stream,
+    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split, check_key,
+    is_stream,
 };

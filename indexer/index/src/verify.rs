@@ -9,13 +9,13 @@ use crate::cancel::{Cancel, Never};
 use crate::deletions::{DeletedTerms, Deletions};
 use crate::error::{Error, Result};
 use crate::ground_truth::GroundTruth;
-use crate::lexical::{MetadataUpdates, TextShard};
+use crate::lexical::{GoneText, MetadataUpdates, Places, TextShard};
 use crate::manifest::{
     self, CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, FileEntry, METADATA_DIR, Manifest,
     MetadataEntry, ReaderLock, SHARDS_DIR, ShardEntry,
 };
 use crate::model::ModelRecord;
-use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
+use crate::shard::{DENSE_FILE, DOCUMENTS_DIR, DenseShard, TEXT_DIR};
 
 /// Differences between vectors and texts that are listed one by one.
 const MAX_LISTED: usize = 10;
@@ -159,7 +159,7 @@ fn verify_shard(
     let mut text_is_intact = true;
     for file in entry.files.iter().filter(|file| file.path != DENSE_FILE) {
         let intact = check_file(dir, file, cancel, findings);
-        text_is_intact &= intact || !file.path.starts_with(TEXT_DIR);
+        text_is_intact &= intact || ![TEXT_DIR, DOCUMENTS_DIR].iter().any(|dir| file.path.starts_with(dir));
         if findings.stopped {
             return None;
         }
@@ -185,6 +185,7 @@ fn verify_shard(
     }
     let dense = dense?;
     compare_keys(&dense, &text, &text_path, cancel, findings);
+    verify_places(&dir.join(DOCUMENTS_DIR), dense.len(), cancel, findings);
     let deletions = entry.deleted.as_ref().and_then(|entry| verify_deletions(index, entry, &text, cancel, findings));
     if let Some(updates) = &entry.metadata {
         verify_updates(index, updates, &dense, cancel, findings);
@@ -193,6 +194,19 @@ fn verify_shard(
         verify_calibration(index, calibration, &dense, cancel, findings);
     }
     (findings.problems.len() == before && !findings.stopped).then(|| Valid { id: entry.id.clone(), dense, deletions })
+}
+
+/// Every passage must stand in its document.
+fn verify_places(dir: &Path, nodes: usize, cancel: &dyn Cancel, findings: &mut Findings) {
+    let checked = Places::open(dir, nodes).and_then(|places| {
+        let Some(places) = places else { return Ok(()) };
+        (0..nodes as u32)
+            .take_while(|_| !cancel.is_cancelled())
+            .try_for_each(|node| places.place(node, &GoneText::default()).map(|_| ()))
+    });
+    if let Err(error) = checked {
+        findings.failed(&error);
+    }
 }
 
 /// What BM25 subtracts must be what the deleted documents hold.

@@ -44,7 +44,9 @@ impl Difference {
                     continue;
                 }
                 match last.find(key)? {
-                    Some((before, place)) if last.document(before, place)? == shard.document(node)? => {}
+                    Some((before, place))
+                        if last.document(before, place)? == shard.document(node)?
+                            && last.place(before, place)? == shard.place(node)? => {}
                     Some(_) => {
                         found.gone.push(key.to_owned());
                         found.new.push((at, node));

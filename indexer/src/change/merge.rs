@@ -17,6 +17,8 @@ use super::deletions::delete_nodes;
 use super::difference::{live_nodes, shard_named};
 use super::merge_policy::mergeable;
 use super::metadata::write;
+use super::purged_texts::PurgedTexts;
+use super::stored::LastDocument;
 use super::upsert::{build_like, held_out};
 use super::{Outcome, commit};
 use crate::control::{JobControl, Unit};
@@ -171,10 +173,11 @@ fn rewrite_group(
     let group = groups.get(number).map(Vec::as_slice).unwrap_or_default();
     let (builder, params, row_type) = build_like(base, config.threads);
     let (model, language) = (&base.manifest().model, config.language_of(base));
-    let mut members: Vec<(&ShardEntry, &Shard)> = group.iter().filter_map(|at| super::shards(base).nth(*at)).collect();
+    let member = |at: &usize| Some((*at, super::shards(base).nth(*at)?));
+    let mut members: Vec<(usize, (&ShardEntry, &Shard))> = group.iter().filter_map(member).collect();
     // Its documents are the first, so that the build can start from its graph.
-    members.sort_by_key(|(entry, _)| std::cmp::Reverse(entry.live()));
-    let live: u64 = members.iter().map(|(entry, _)| entry.live()).sum();
+    members.sort_by_key(|(_, (entry, _))| std::cmp::Reverse(entry.live()));
+    let live: u64 = members.iter().map(|(_, (entry, _))| entry.live()).sum();
     let plan = group_plan(base, config, live);
     check_space(&config.index, plan.disk_bytes(live), config.free_space)?;
     let plan = config.memory.map_or(Ok(plan), |memory| plan.within(memory, 1))?;
@@ -182,7 +185,10 @@ fn rewrite_group(
     let mut sources = Vec::with_capacity(members.len());
     let mut row = Vec::new();
     control.progress.begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));
-    for (entry, shard) in &members {
+    let mut documents = LastDocument::default();
+    let purged = PurgedTexts::of(base, without)?;
+    for (at, (entry, shard)) in &members {
+        let gone = if without.is_empty() { None } else { Some(purged.gone_of(shard, without)?) };
         let rows = shard.dense.rows();
         let mut nodes = Vec::with_capacity(shard.len());
         for node in live_nodes(shard) {
@@ -193,15 +199,14 @@ fn rewrite_group(
                 continue;
             }
             rows.decode(node, &mut row);
-            spool.add_stored(
-                TextDocument {
-                    key: &document.key,
-                    title: &document.title,
-                    text: &document.text,
-                    metadata_json: &document.metadata_json,
-                },
-                &row,
-            )?;
+            let place = documents.place(base.shards(), (*at, node), &document.text, gone.as_ref())?;
+            let stored = TextDocument {
+                key: &document.key,
+                title: &document.title,
+                text: &document.text,
+                metadata_json: &document.metadata_json,
+            };
+            spool.add_stored(stored, place.as_ref(), &row)?;
             nodes.push(node);
         }
         let updated = shard.updates.as_ref().map(|updates| updates.nodes().to_vec()).unwrap_or_default();
@@ -214,11 +219,11 @@ fn rewrite_group(
         return Ok(Rewritten { built: None, sources });
     }
     let target = base.manifest().min_recall.map(RecallTarget::from);
-    let questions = held_out(members.iter().map(|(_, shard)| *shard))?;
+    let questions = held_out(members.iter().map(|(_, (_, shard))| *shard))?;
     let questions = questions.as_ref().map(|questions| questions as &dyn VectorRows);
     let gate = RecallGate { questions, target };
     let largest = members.first().filter(|_| !config.rebuild && builder.get().takes_initial());
-    let initial = largest.and_then(|(_, shard)| initial_graph(shard, &sources, &params));
+    let initial = largest.and_then(|(_, (_, shard))| initial_graph(shard, &sources, &params));
     let shard = ShardBuilder { model, builder: builder.get(), params: &params, row_type, language, gate, control };
     let built = Some(Arc::new(shard.build(spool.close()?, initial.as_ref(), label)?));
     Ok(Rewritten { built, sources })

@@ -22,6 +22,7 @@
 //! | `reembed.rs` | `reembed`: the vectors of another model, from the stored texts |
 //! | `stored.rs` | the live documents of a generation as a batch of a corpus |
 //! | `purge.rs` | `purge`: documents removed from every generation |
+//! | `purged_texts.rs` | the texts of purged passages in the documents of others |
 
 mod calibrate;
 mod delete;
@@ -32,6 +33,7 @@ mod merge_policy;
 mod metadata;
 mod passages;
 mod purge;
+mod purged_texts;
 mod question_sample;
 mod reembed;
 mod staged;

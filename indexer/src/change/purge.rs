@@ -15,6 +15,7 @@ use dyad_index::shard::{DENSE_FILE, DenseShard};
 
 use super::merge::{MergeConfig, rewrite};
 use super::passages::passages_of;
+use super::purged_texts::PurgedTexts;
 use super::{MissingKeys, Outcome};
 use crate::control::JobControl;
 use crate::error::Error;
@@ -112,8 +113,9 @@ fn purge_once(
     let (index, dry_run) = (&config.rewrite.index, config.rewrite.dry_run);
     let base = Snapshot::open(index)?;
     let mut groups = Vec::new();
+    let purged = PurgedTexts::of(&base, keys)?;
     for (at, shard) in base.shards().iter().enumerate() {
-        if holds_any(&shard.dense, keys)? {
+        if holds_any(&shard.dense, keys)? || purged.are_in(shard)? {
             groups.push(vec![at]);
         }
     }

@@ -29,7 +29,7 @@ pub fn embed_questions(
     let texts = sample(texts, seed)?;
     let numbers = (0..texts.len() as u32).collect();
     let document = |(number, text): (usize, String)| {
-        let document = Document { key: number.to_string(), title: String::new(), text, metadata: None };
+        let document = Document { key: number.to_string(), title: String::new(), text, metadata: None, place: None };
         Ok(Located { value: document, line: number as u64 + 1 })
     };
     let mut documents = texts.into_iter().enumerate().map(document);

@@ -100,8 +100,7 @@ pub fn reembed(
     let base = Snapshot::open(&config.index)?;
     let model = source.model().clone();
     let (documents, old) = (base.manifest().documents(), base.manifest().model.clone());
-    refuse_same(&base, &model)?;
-    refuse_context(&base, source)?;
+    refuse_same(&base, source)?;
     let workspace = Workspace::create(&config.index)?;
     let (builder, params, row_type) = kind(&base, &model, config.threads);
     let questions = config.queries.as_ref().map(|path| Questions::open(path, &model, params.seed)).transpose()?;
@@ -146,8 +145,10 @@ pub fn reembed(
         let last = later.last().unwrap_or(&base);
         let current = Snapshot::open_after(&config.index, Some(last))?;
         if current.manifest().generation != last.manifest().generation {
-            if !current.manifest().model.same_space(&old) || current.manifest().language != language {
-                // Another job has published another model, or texts by another language.
+            let manifest = current.manifest();
+            let is_like_base = manifest.model.same_space(&old) && manifest.context == base.manifest().context;
+            if !is_like_base || manifest.language != language {
+                // Another job has published another model or context, or texts by another language.
                 return Err(Error::Contended);
             }
             let new = since(last, &current, &mut fresh, control)?;
@@ -167,7 +168,7 @@ pub fn reembed(
         let kept = config.target.map(RecallTarget::kept).or(last.manifest().min_recall);
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
         let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
-        let context = source.context();
+        let context = source.context().stored();
         let draft =
             Draft { parent, model: model.clone(), context, min_recall: kept, language, change: change.clone(), shards };
         let documents_after = draft.documents();
@@ -179,17 +180,6 @@ pub fn reembed(
         }
     }
     Err(Error::Contended)
-}
-
-/// Refuses to embed passages alone of which the index has vectors from their documents.
-fn refuse_context(base: &Snapshot, source: &dyn VectorSource) -> Result<(), Error> {
-    let manifest = base.manifest();
-    match &manifest.context {
-        Some(context) if manifest.context != source.context() => {
-            Err(Error::ReembedContext { generation: manifest.generation, context: context.clone() })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// What is to be embedded of a later generation; what of the new shards is gone is noted.
@@ -220,8 +210,7 @@ pub fn estimate(
 ) -> Result<Estimate, Error> {
     let base = Snapshot::open(&config.index)?;
     let model = source.model().clone();
-    refuse_same(&base, &model)?;
-    refuse_context(&base, source)?;
+    refuse_same(&base, source)?;
     let documents = base.manifest().documents();
     let live: Vec<(usize, u32)> = places(&base).collect();
     let sampled = live.len().min(SAMPLE);
@@ -270,8 +259,10 @@ fn plan_of(
     config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))
 }
 
-fn refuse_same(base: &Snapshot, model: &ModelRecord) -> Result<(), Error> {
-    if base.manifest().model.same_space(model) {
+/// Refuses vectors that the index has: of the same model, from as much of their documents.
+fn refuse_same(base: &Snapshot, source: &dyn VectorSource) -> Result<(), Error> {
+    let (manifest, model) = (base.manifest(), source.model());
+    if manifest.model.same_space(model) && manifest.context == source.context().stored() {
         let (model, fingerprint) = (model.name.clone(), model.fingerprint.clone());
         return Err(Error::SameModel { generation: base.manifest().generation, model, fingerprint });
     }

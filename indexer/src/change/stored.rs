@@ -1,7 +1,9 @@
 //! The live documents of a generation, read from its shards as if they were a batch of a corpus.
 
-use dyad_corpus::{Document, Located, Metadata};
+use dyad_corpus::{Document, Located, Metadata, PassagePlace};
 use dyad_index::Snapshot;
+use dyad_index::lexical::{GoneText, PlaceInDocument};
+use dyad_index::snapshot::Shard;
 
 use super::difference::live_nodes;
 use crate::source::Batch;
@@ -18,21 +20,60 @@ pub(super) struct Stored<'a> {
     places: Box<dyn Iterator<Item = (usize, u32)> + 'a>,
     /// Of titles and texts so far.
     pub(super) bytes: u64,
+    documents: LastDocument,
+}
+
+/// The document that was read last of those of which a generation holds passages: the next passage is often of the same one.
+#[derive(Default)]
+pub(super) struct LastDocument {
+    /// Shard and number of the document, and all of it.
+    last: Option<((usize, u32), PassagePlace)>,
+}
+
+impl LastDocument {
+    /// Where a document of a generation, which has this text, stands in the one of which it is a passage, and of which some is gone; none where it is
+    /// none.
+    pub(super) fn place(
+        &mut self,
+        shards: &[Shard],
+        (shard, node): (usize, u32),
+        text: &str,
+        gone: Option<&GoneText>,
+    ) -> Result<Option<PassagePlace>, dyad_index::Error> {
+        let Some(of) = shards.get(shard) else { return Ok(None) };
+        let Some(places) = &of.places else { return Ok(None) };
+        let Some(PlaceInDocument { document, bytes }) = places.of(node) else { return Ok(None) };
+        let Some(document) = document else { return Ok(PassagePlace::whole(text).part(bytes)) };
+        let gone = gone.unwrap_or_else(|| of.gone_text());
+        if self.last.as_ref().is_none_or(|(last, _)| *last != (shard, document)) {
+            self.last = Some(((shard, document), PassagePlace::whole(places.text_without(document, gone)?)));
+        }
+        let part = self.last.as_ref().and_then(|(_, whole)| whole.part(bytes));
+        // What is wrong is told by the reader of the files.
+        if part.is_none() {
+            places.place(node, gone)?;
+        }
+        Ok(part)
+    }
 }
 
 impl<'a> Stored<'a> {
     pub(super) fn all(base: &'a Snapshot) -> Self {
-        Self { base, places: Box::new(places(base)), bytes: 0 }
+        Self { base, places: Box::new(places(base)), bytes: 0, documents: LastDocument::default() }
     }
 
     pub(super) fn of(base: &'a Snapshot, places: Vec<(usize, u32)>) -> Self {
-        Self { base, places: Box::new(places.into_iter()), bytes: 0 }
+        Self { base, places: Box::new(places.into_iter()), bytes: 0, documents: LastDocument::default() }
     }
 
-    fn document(&self, shard: usize, node: u32) -> std::io::Result<Document> {
+    fn document(&mut self, shard: usize, node: u32) -> std::io::Result<Document> {
         let stored = self.base.document(shard, node).map_err(std::io::Error::other)?;
+        let place = self
+            .documents
+            .place(self.base.shards(), (shard, node), &stored.text, None)
+            .map_err(std::io::Error::other)?;
         let metadata = Metadata::of_stored(stored.metadata_json);
-        Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata })
+        Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata, place })
     }
 }
 

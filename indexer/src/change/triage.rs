@@ -8,6 +8,7 @@ use dyad_index::Snapshot;
 use super::metadata::Changed;
 use super::passages::{Lengths, Passages, Stored, is_passage, passage};
 use super::staged::key_hash;
+use super::stored::LastDocument;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::{Spool, metadata_json};
@@ -43,6 +44,8 @@ enum Decision {
     Embed,
     /// Its text has not changed, and its vector is kept. The new metadata are one JSON object, or nothing.
     NewMetadata(String),
+    /// Its text has not changed, and it stands elsewhere in its document, or in another one: it is indexed with the vector that the index has here.
+    Move((usize, u32)),
     /// The index holds it as it is, or it is not to be replaced.
     Skip,
 }
@@ -60,6 +63,8 @@ pub(super) struct Triage<'a, 'd> {
     pub(super) changed: &'a mut Changed,
     /// By [`key_hash`]: records that were not spooled because of what the index holds.
     pub(super) relied_on: &'a mut HashSet<u128>,
+    /// The document that was read last of those of which the index holds passages.
+    pub(super) last_document: LastDocument,
     /// What makes passages of documents.
     pub(super) passages: Passages,
     /// Longest input of the source's model, in tokens.
@@ -70,6 +75,8 @@ pub(super) struct Triage<'a, 'd> {
     pub(super) alike: &'a mut BTreeMap<String, bool>,
     /// Passages of the source, without one for each document.
     pub(super) more: u64,
+    /// Documents that are indexed again with the vectors that they had.
+    pub(super) moved: u64,
     /// Documents that the index holds as they are.
     pub(super) unchanged: u64,
     pub(super) existing: Existing,
@@ -168,12 +175,25 @@ impl Triage<'_, '_> {
         if (&stored.title, &stored.text) != (&document.title, &document.text) {
             return Ok(Decision::Embed);
         }
+        if !self.stands_as_before(document, (shard, node), &stored.text)? {
+            // A vector that knows the document is another one now.
+            let is_late = self.base.manifest().context.is_some();
+            return Ok(if is_late { Decision::Embed } else { Decision::Move((shard, node)) });
+        }
         let json = metadata_json(document).to_owned();
         if stored.metadata_json == json {
             self.unchanged += 1;
             return Ok(Decision::Skip);
         }
         Ok(Decision::NewMetadata(json))
+    }
+
+    /// Whether a passage stands where it stood, in the same document: others of its passages may have changed, which its vector may know, and which are
+    /// shown around it. Of shards of earlier releases, which have no places, this is not asked unless vectors depend on it.
+    fn stands_as_before(&mut self, document: &Document, at: (usize, u32), text: &str) -> Result<bool, Error> {
+        let place = self.last_document.place(self.base.shards(), at, text, None)?;
+        let is_of_earlier_release = place.is_none() && self.base.manifest().context.is_none();
+        Ok(place == document.place || is_of_earlier_release)
     }
 
     /// Whether these are the passages that a document comes to, of some length.
@@ -221,6 +241,15 @@ impl Triage<'_, '_> {
                 Decision::Embed => {
                     self.relied_on.remove(&hash);
                     return Ok(Some(document));
+                }
+                Decision::Move((shard, node)) => {
+                    self.relied_on.remove(&hash);
+                    let mut row = Vec::new();
+                    if let Some(shard) = self.base.shards().get(shard) {
+                        shard.dense.rows().decode(node, &mut row);
+                    }
+                    self.place(&document.value, &row)?;
+                    self.moved += 1;
                 }
                 Decision::Skip => _ = self.relied_on.insert(hash),
                 Decision::NewMetadata(json) => {

@@ -12,6 +12,7 @@ use super::passages::Passages;
 use super::upsert_config::UpsertConfig;
 use super::upsert_job::{UpsertJob, UpsertProgress};
 use super::{Outcome, commit};
+use crate::context_error::ContextError;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
@@ -35,11 +36,11 @@ pub(super) fn build_like(base: &Snapshot, threads: usize) -> (Builder, BuildPara
 /// Refuses vectors of passages that were read in another way than those of the index.
 pub(super) fn check_context(current: &Manifest, source: &dyn VectorSource) -> Result<(), Error> {
     let got = source.context();
-    if current.context == got {
+    if current.context == got.stored() {
         return Ok(());
     }
-    let name = |context: &Option<String>| context.clone().unwrap_or_else(|| PassageContext::default().to_string());
-    Err(Error::OtherContext { generation: current.generation, expected: name(&current.context), got: name(&got) })
+    let expected = current.context.clone().unwrap_or_else(|| PassageContext::default().to_string());
+    Err(ContextError::Other { generation: current.generation, expected, got: got.to_string() }.into())
 }
 
 /// The held-out questions by which the first of these shards that has any was measured.
@@ -119,12 +120,12 @@ pub fn upsert_after(
     };
     job.index(&base, batch)?;
     let mut outcome = commit(&config.index, config.dry_run, base, |before, base| job.draft(before, base))?;
-    let change = job.progress.change;
+    let (spooled, change) = (job.progress.spooled(), job.progress.change);
     if config.dry_run {
         if config.passages == Passages::Source {
             control.progress.note("each document counts as one: which ones are split is known once they are embedded");
         }
-        outcome.documents_after += change.indexed - change.reused;
+        outcome.documents_after += spooled;
     }
     Ok(Outcome { change, ..outcome })
 }

@@ -19,6 +19,7 @@ use super::difference::Difference;
 use super::metadata::{self, Changed};
 use super::passages::{Lengths, Passages, Stored, documents_of, is_passage, is_stored, numbered};
 use super::staged::{Staged, key_hash};
+use super::stored::LastDocument;
 use super::triage::{Existing, Operation, Triage};
 use super::upsert_config::UpsertConfig;
 use crate::control::{JobControl, Unit};
@@ -58,6 +59,8 @@ pub(super) struct UpsertProgress {
     unchanged: u64,
     /// Of each pass that had documents to index: the shard, and the keys of its nodes.
     shards: Vec<NewShard>,
+    /// Records that the passes have indexed with the vectors that the index has.
+    moved: u64,
     /// New metadata of documents that keep their vectors.
     changed: Changed,
     /// How many passages documents have.
@@ -130,11 +133,13 @@ impl UpsertJob<'_> {
             control,
             changed: &mut progress.changed,
             relied_on: &mut progress.relied_on,
+            last_document: LastDocument::default(),
             passages: config.passages,
             lengths: &mut progress.lengths,
             max_tokens: self.source.model().max_tokens,
             alike: &mut progress.alike,
             more: 0,
+            moved: 0,
             unchanged: 0,
             existing: Existing::default(),
             failed: None,
@@ -161,11 +166,12 @@ impl UpsertJob<'_> {
             control.progress.advance(1);
         }
         control.progress.finish();
-        let Triage { unchanged, existing, more, .. } = triage;
+        let Triage { unchanged, existing, more, moved, .. } = triage;
         existing.refuse()?;
         // Of each document that was split, all passages are indexed.
         progress.change.read += more;
         progress.unchanged += unchanged;
+        progress.moved += moved;
         if let Some(note) = check.note() {
             control.progress.note(&note);
         }
@@ -193,10 +199,10 @@ impl UpsertJob<'_> {
     fn count(&mut self) {
         let progress = &mut self.progress;
         progress.change.unchanged = progress.unchanged;
-        let spooled: usize = progress.shards.iter().map(|shard| shard.keys.len()).sum();
+        let (spooled, changed) = (progress.spooled(), progress.changed.len() as u64);
         progress.change.truncated = self.source.truncated();
-        progress.change.reused = progress.changed.len() as u64;
-        progress.change.indexed = spooled as u64 + progress.change.reused;
+        progress.change.reused = changed + progress.moved;
+        progress.change.indexed = spooled + changed;
     }
 
     /// The batch as a change of `base`; nothing where it changes nothing. `before` is the generation for which this was called
@@ -239,7 +245,7 @@ impl UpsertJob<'_> {
         Ok(Some(Draft {
             parent: Some(manifest.generation),
             model: self.shard.model.clone(),
-            context: self.source.context(),
+            context: self.source.context().stored(),
             min_recall: manifest.min_recall,
             language: self.shard.language,
             change: progress.change.clone(),
@@ -374,6 +380,11 @@ impl UpsertProgress {
     /// The keys of all documents that were indexed.
     fn keys(&self) -> impl Iterator<Item = &str> {
         self.shards.iter().flat_map(|shard| &shard.keys).map(String::as_str)
+    }
+
+    /// Documents that were indexed, those that keep their vectors where they are not among them.
+    pub(super) fn spooled(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.keys.len() as u64).sum()
     }
 
     fn new_shards(&self) -> Vec<DraftShard> {

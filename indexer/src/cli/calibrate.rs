@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use dyad_command::{Cancellation, cancel_on_signal};
+use dyad_corpus::PassageContext;
 use dyad_corpus::queries::QuestionTexts;
 use dyad_index::manifest;
 use dyad_indexer::change::{CalibrateConfig, calibrate, embed_questions};
@@ -16,8 +17,9 @@ use dyad_proto::v1;
 
 use super::bar::Bar;
 use super::change::{Report, close};
-use super::documents::{connect_tower, threads};
+use super::documents::threads;
 use super::model::ModelArguments;
+use super::services::ServiceCalls;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CalibrateArguments {
@@ -88,8 +90,15 @@ impl CalibrateArguments {
             self.queries.display()
         );
         let timeout = Duration::from_secs(self.timeout_s);
-        let mut source =
-            connect_tower(v1::Tower::Question, &urls, self.batch_texts, timeout, &self.credentials, cancel)?;
+        let calls = ServiceCalls {
+            urls: &urls,
+            tower: v1::Tower::Question,
+            context: PassageContext::default(),
+            batch_texts: self.batch_texts,
+            timeout,
+            credentials: &self.credentials,
+        };
+        let mut source = calls.connect(cancel)?;
         Ok(embed_questions(texts, &mut source, &model, self.seed, cancel)?)
     }
 }

@@ -6,18 +6,18 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use dyad_command::Cancellation;
-use dyad_corpus::{CorpusReader, ReadArguments, ReadOptions, is_stream};
+use dyad_corpus::{CorpusReader, PassageContext, ReadArguments, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
 use dyad_indexer::change::Passages;
 use dyad_indexer::source::{
-    ArraySource, Corpus, DeclaredModel, FileSource, KeptSource, LongTexts, OnLong, RemoteConfig, RemoteSource,
-    VectorSource,
+    ArraySource, Corpus, DeclaredModel, FileSource, KeptSource, LongTexts, OnLong, VectorSource,
 };
-use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
+use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
 
 use super::model::{ModelArguments, OwnEncoder};
+use super::services::{ContextArguments, ServiceCalls};
 
 /// A command requires one of `--embeddings`, `--encoder`, `--model` and `--vectors` by a group of its own, which may hold more.
 #[derive(Debug, clap::Args)]
@@ -67,6 +67,8 @@ pub(super) struct Arguments {
     pub(super) queries: Option<PathBuf>,
     #[command(flatten)]
     read: ReadArguments,
+    #[command(flatten)]
+    context: ContextArguments,
     /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
     /// that the model reads whole (keys KEY#0, KEY#1 and so on), and leaves others as they are
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, conflicts_with_all = ["embeddings", "vectors"])]
@@ -137,9 +139,8 @@ impl From<Compared> for Metric {
 }
 
 impl Arguments {
-    /// The documents and the source of their vectors, which keeps what an encoder service embeds, or does not; a corpus that cannot be opened is told
-    /// first.
-    pub(super) fn open(&self, keeps: bool, cancel: &Cancellation) -> anyhow::Result<Opened> {
+    /// The documents and the source of their vectors, which keeps what an encoder service embeds for a build; a corpus that cannot be opened is told first.
+    pub(super) fn open(&self, is_build: bool, cancel: &Cancellation) -> anyhow::Result<Opened> {
         if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
             let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;
@@ -165,7 +166,15 @@ impl Arguments {
             }
             (None, None) => {
                 let timeout = Duration::from_secs(self.timeout_s);
-                let connected = || connect(&urls, self.batch_texts, timeout, &self.credentials, cancel);
+                let calls = ServiceCalls {
+                    urls: &urls,
+                    tower: v1::Tower::Answer,
+                    context: self.context(is_build)?,
+                    batch_texts: self.batch_texts,
+                    timeout,
+                    credentials: &self.credentials,
+                };
+                let connected = || calls.connect(cancel);
                 anyhow::ensure!(
                     self.on_long != Long::Split || !self.read.splits(),
                     "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
@@ -177,7 +186,7 @@ impl Arguments {
                 let source = connected()?;
                 // A build is repeated from its beginning; changes are small.
                 let source: Box<dyn VectorSource> =
-                    if keeps { Box::new(KeptSource::new(source, &self.index)) } else { Box::new(source) };
+                    if is_build { Box::new(KeptSource::new(source, &self.index)) } else { Box::new(source) };
                 (Box::new(LongTexts::new(source, self.on_long.into(), passages)), None)
             }
         };
@@ -208,15 +217,24 @@ impl Arguments {
     }
 
     pub(super) fn read_options(&self) -> anyhow::Result<ReadOptions> {
-        anyhow::ensure!(
-            !self.read.has_documents(),
-            "`--documents` is for `dyad-encoder embed --context`: an index has passages and their vectors, and not what these were read in"
-        );
         Ok(ReadOptions {
             max_bad: Some(self.max_bad),
             rejects: self.rejects.clone(),
             ..self.read.options().map_err(anyhow::Error::msg)?
         })
+    }
+
+    /// What of its document reaches a passage's vector that a service makes: by default as in the index, unless this is a build.
+    fn context(&self, is_build: bool) -> anyhow::Result<PassageContext> {
+        let context = match self.context.given() {
+            None if is_build => PassageContext::default(),
+            _ => self.context.or_of(&self.index)?,
+        };
+        anyhow::ensure!(
+            context.late_weight().is_none() || self.read.splits() || self.read.has_documents(),
+            "`{context}` is for passages of documents: split these (`--split WORDS`), or name the file of those that the passages were cut from (`--documents FILE`)"
+        );
+        Ok(context)
     }
 
     /// Whether documents that the model does not read whole are split.
@@ -245,30 +263,4 @@ impl Arguments {
 /// As asked for, or one per core.
 pub(super) fn threads(asked: Option<usize>) -> std::io::Result<usize> {
     asked.map_or_else(|| Ok(std::thread::available_parallelism()?.get()), Ok)
-}
-
-/// Encoder services of one model.
-pub(super) fn connect(
-    urls: &[String],
-    batch_texts: usize,
-    timeout: Duration,
-    credentials: &CredentialOptions,
-    cancel: &Cancellation,
-) -> anyhow::Result<RemoteSource> {
-    connect_tower(v1::Tower::Answer, urls, batch_texts, timeout, credentials, cancel)
-}
-
-/// The same for texts of either kind.
-pub(super) fn connect_tower(
-    tower: v1::Tower,
-    urls: &[String],
-    batch_texts: usize,
-    timeout: Duration,
-    credentials: &CredentialOptions,
-    cancel: &Cancellation,
-) -> anyhow::Result<RemoteSource> {
-    let client =
-        ClientConfig { call_timeout: timeout, credentials: Credentials::open(credentials)?, ..ClientConfig::default() };
-    let config = RemoteConfig { batch_texts, client, tower, ..RemoteConfig::default() };
-    Ok(RemoteSource::connect_all(urls, config, cancel)?)
 }

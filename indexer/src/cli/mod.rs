@@ -13,6 +13,7 @@
 //! | `export.rs` | `dyad-indexer export` |
 //! | `store.rs` | `dyad-indexer push`, `pull`, `gc` of a store |
 //! | `bulk.rs` | `dyad-indexer bulk` |
+//! | `services.rs` | how commands call encoder services, and what passages are read in |
 //! | `model.rs` | an encoder service of a command's own |
 //! | `rollback.rs` | `dyad-indexer rollback` |
 //! | `hints.rs` | test: texts name options that commands have |
@@ -36,6 +37,7 @@ mod model;
 mod reembed;
 mod rollback;
 mod serve;
+mod services;
 mod store;
 mod verify;
 

@@ -15,11 +15,13 @@ use dyad_indexer::graph_build::RecallTarget;
 use dyad_indexer::plan::Bytes;
 use dyad_indexer::source::KeptSource;
 use dyad_proto::client::CredentialOptions;
+use dyad_proto::v1;
 use serde_json::json;
 
 use super::bar::Bar;
-use super::documents::{connect, threads};
+use super::documents::threads;
 use super::model::ModelArguments;
+use super::services::{ContextArguments, ServiceCalls};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ReembedArguments {
@@ -31,6 +33,8 @@ pub(super) struct ReembedArguments {
     encoder: Vec<String>,
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    context: ContextArguments,
     /// Most documents of a new shard, about
     #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     max_documents: u64,
@@ -114,7 +118,15 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
     let own = arguments.model.start()?;
     let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
     let timeout = Duration::from_secs(arguments.timeout_s);
-    let mut source = connect(&urls, arguments.batch_texts, timeout, &arguments.credentials, &cancel)?;
+    let calls = ServiceCalls {
+        urls: &urls,
+        tower: v1::Tower::Answer,
+        context: arguments.context.or_of(&config.index)?,
+        batch_texts: arguments.batch_texts,
+        timeout,
+        credentials: &arguments.credentials,
+    };
+    let mut source = calls.connect(&cancel)?;
     let control = JobControl { progress: &Bar::default(), cancel: &cancel };
     let mut out = io::stdout().lock();
     if arguments.dry_run {

@@ -149,7 +149,7 @@ pub fn build_index(
     let change = Change { operation, read, indexed, rejected, truncated, ..Change::default() };
     let shards = built.iter().map(DraftShard::built).collect();
     let min_recall = config.target.map(RecallTarget::kept);
-    let context = source.context();
+    let context = source.context().stored();
     let draft = Draft { parent: None, model: model.clone(), context, min_recall, language, change, shards };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     source.published();

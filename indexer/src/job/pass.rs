@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use dyad_corpus::Document;
 use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
@@ -84,6 +85,13 @@ impl Pass<'_> {
     }
 }
 
+/// Decides the shard of a document. Passages of one document are in one shard, so that its text is stored once.
+///
+/// xxh3 is a fixed function: a key goes to the same shard on every machine and in every release.
+fn place_hash(document: &Document) -> u64 {
+    document.place.as_ref().map_or_else(|| xxh3_64(document.key.as_bytes()), |place| place.digest() as u64)
+}
+
 /// The shards that a pass fills.
 struct Spools<'a> {
     pass: &'a Pass<'a>,
@@ -102,8 +110,7 @@ impl Spools<'_> {
 
     fn add(&mut self, embedded: &Embedded) -> Result<(), Error> {
         let Pass { workspace, first, terms, .. } = *self.pass;
-        // xxh3 is a fixed function: a key goes to the same shard on every machine and in every release.
-        let number = (xxh3_64(embedded.document.key.as_bytes()) % self.by_shard.len().max(1) as u64) as usize;
+        let number = (place_hash(&embedded.document) % self.by_shard.len().max(1) as u64) as usize;
         let Some(slot) = self.by_shard.get_mut(number) else { return Ok(()) };
         let spool = match slot {
             Some(spool) => spool,

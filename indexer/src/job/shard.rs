@@ -6,7 +6,7 @@ use dyad_files::{crc32c_of_file, sync_dir};
 use dyad_index::TextLanguage;
 use dyad_index::format::{MappedRows, RowType};
 use dyad_index::manifest::FileEntry;
-use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
+use dyad_index::shard::{self, DENSE_FILE, DOCUMENTS_DIR, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::{BuildRecord, GROUND_TRUTH_FILE, ModelRecord};
 use dyad_proto::vector;
 use xxhash_rust::xxh3::Xxh3;
@@ -115,17 +115,29 @@ impl ShardBuilder<'_> {
     }
 }
 
-/// These files of a directory, and those of its text index, with length and checksum, ascending by path.
+/// These files of a directory, those of its text index, and those of the documents of its passages, with length and checksum, ascending by path.
 pub(crate) fn file_entries(dir: &Path, names: &[&str]) -> Result<Vec<FileEntry>, Error> {
     let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    for entry in fs_err::read_dir(dir.join(TEXT_DIR))? {
-        let entry = entry?;
-        // tantivy's lock files are empty and temporary.
-        if entry.path().extension().is_none_or(|extension| extension != "lock") {
-            names.push(format!("{TEXT_DIR}/{}", entry.file_name().to_string_lossy()));
-        }
+    add_names(dir, TEXT_DIR, &mut names)?;
+    if dir.join(DOCUMENTS_DIR).exists() {
+        add_names(dir, DOCUMENTS_DIR, &mut names)?;
     }
     entries_of(dir, names)
+}
+
+/// Adds the names of the files in a folder of a directory, and in the folders of that one.
+fn add_names(dir: &Path, folder: &str, names: &mut Vec<String>) -> Result<(), Error> {
+    for entry in fs_err::read_dir(dir.join(folder))? {
+        let entry = entry?;
+        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            add_names(dir, &name, names)?;
+        } else if entry.path().extension().is_none_or(|extension| extension != "lock") {
+            // tantivy's lock files are empty and temporary.
+            names.push(name);
+        }
+    }
+    Ok(())
 }
 
 /// These files of a directory, with length and checksum, ascending by path.

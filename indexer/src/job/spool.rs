@@ -3,10 +3,10 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use dyad_corpus::{Document, Metadata};
+use dyad_corpus::{Document, Metadata, PassagePlace};
 use dyad_index::TextLanguage;
-use dyad_index::lexical::{TextDocument, TextWriter};
-use dyad_index::shard::TEXT_DIR;
+use dyad_index::lexical::{PlacesWriter, TextDocument, TextPlace, TextWriter};
+use dyad_index::shard::{DOCUMENTS_DIR, TEXT_DIR};
 use dyad_index::storage::{Mapped, Scratch};
 use dyad_proto::vector;
 use xxhash_rust::xxh3::Xxh3;
@@ -19,6 +19,7 @@ pub(crate) struct Spool {
     rows: Scratch,
     keys: Vec<String>,
     text: TextWriter,
+    places: PlacesWriter,
     digest: Xxh3,
 }
 
@@ -61,6 +62,7 @@ impl Spool {
                     TextWriter::create_within(&dir.join(TEXT_DIR), language, bytes)?
                 }
             },
+            places: PlacesWriter::new(dir.join(DOCUMENTS_DIR)),
             keys: Vec::new(),
             digest: Xxh3::new(),
             dir,
@@ -68,17 +70,32 @@ impl Spool {
     }
 
     pub(crate) fn add(&mut self, document: &Document, row: &[f32]) -> Result<(), Error> {
-        let Document { key, title, text, .. } = document;
-        self.add_stored(TextDocument { key, title, text, metadata_json: metadata_json(document) }, row)
+        let Document { key, title, text, place, .. } = document;
+        let stored = TextDocument { key, title, text, metadata_json: metadata_json(document) };
+        self.add_stored(stored, place.as_ref(), row)
     }
 
     /// The same with metadata as an index stores them.
-    pub(crate) fn add_stored(&mut self, document: TextDocument<'_>, row: &[f32]) -> Result<(), Error> {
+    pub(crate) fn add_stored(
+        &mut self,
+        document: TextDocument<'_>,
+        place: Option<&PassagePlace>,
+        row: &[f32],
+    ) -> Result<(), Error> {
         for field in [document.key, document.title, document.text, document.metadata_json] {
             self.digest.update(&(field.len() as u64).to_le_bytes());
             self.digest.update(field.as_bytes());
         }
+        let place =
+            place.map(|place| TextPlace { document: place.document(), digest: place.digest(), bytes: place.bytes() });
+        if let Some(TextPlace { digest, bytes, .. }) = &place {
+            self.digest.update(&digest.to_le_bytes());
+            for byte in [bytes.start, bytes.end] {
+                self.digest.update(&(byte as u64).to_le_bytes());
+            }
+        }
         self.text.add(document)?;
+        self.places.add(document.text, place.as_ref())?;
         let row_bytes = vector::pack(row);
         self.digest.update(&row_bytes);
         self.rows.write_all(&row_bytes)?;
@@ -99,6 +116,7 @@ impl Spool {
     pub(crate) fn close(self) -> Result<Spooled, Error> {
         let long_words = self.text.long_words();
         self.text.finish()?;
+        self.places.finish()?;
         Ok(Spooled {
             dir: self.dir,
             rows: self.rows.finish()?,

@@ -51,7 +51,7 @@ impl Iterator for SentDocuments {
             }
         };
         let v1::Document { key, title, text, .. } = message;
-        Some(Ok(Located { value: Document { key, title, text, metadata }, line }))
+        Some(Ok(Located { value: Document { key, title, text, metadata, place: None }, line }))
     }
 }
 

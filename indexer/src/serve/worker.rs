@@ -7,9 +7,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::time::Duration;
 
 use dyad_command::Cancellation;
+use dyad_corpus::PassageContext;
 use dyad_files::space::free_space;
 use dyad_index::Snapshot;
-use dyad_index::manifest::Manifest;
+use dyad_index::manifest::{self, Manifest};
 use dyad_proto::service::HeldBytes;
 use dyad_proto::v1;
 use tokio::sync::oneshot;
@@ -197,7 +198,10 @@ fn make(
             delete_documents(&deleted, &keys, control)
         }
         WantedChange::Upsert(documents) => {
-            let mut source = RemoteSource::connect(&config.encoder, config.remote.clone(), control.cancel)?;
+            let context = PassageContext::of_stored(manifest::current(&config.index)?.context.as_deref());
+            let context = context.map_err(std::io::Error::other)?;
+            let remote = RemoteConfig { context, ..config.remote.clone() };
+            let mut source = RemoteSource::connect(&config.encoder, remote, control.cancel)?;
             let upserted = UpsertConfig {
                 passages: Passages::None,
                 index: config.index.clone(),

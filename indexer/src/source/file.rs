@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use dyad_command::Cancellation;
+use dyad_corpus::PassageContext;
 use dyad_corpus::embeddings::{EmbeddingsReader, SourceDigest};
 use dyad_index::ModelRecord;
 
+use super::late::check_place;
 use super::{Documents, Embedded, VectorSource};
 use crate::error::Error;
 
@@ -22,6 +24,8 @@ pub struct FileSource {
     row: u64,
     /// Digest of the documents since the end of the last part.
     digest: SourceDigest,
+    /// Of what the context of the vectors decides.
+    contexts: SourceDigest,
 }
 
 impl FileSource {
@@ -51,7 +55,14 @@ impl FileSource {
     }
 
     fn of(dir: &Path, reader: EmbeddingsReader, model: ModelRecord) -> Self {
-        Self { dir: dir.to_owned(), reader, model, row: 0, digest: SourceDigest::default() }
+        Self {
+            dir: dir.to_owned(),
+            reader,
+            model,
+            row: 0,
+            digest: SourceDigest::default(),
+            contexts: SourceDigest::default(),
+        }
     }
 
     /// Number type that the vectors were computed in, where the set says so.
@@ -81,9 +92,8 @@ impl VectorSource for FileSource {
         self.reader.two_towers()
     }
 
-    fn context(&self) -> Option<String> {
-        let context = self.reader.context();
-        (!context.is_default()).then(|| context.to_string())
+    fn context(&self) -> PassageContext {
+        self.reader.context()
     }
 
     fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
@@ -99,11 +109,16 @@ impl VectorSource for FileSource {
             (Some(document), None) => Err(Error::RowsMissing { dir, row: row + 1, key: document.value.key }),
             (None, Some((key, _))) => Err(Error::RowsLeft { dir, row: row + 1, key }),
             (Some(document), Some((key, row))) if document.value.key == key => {
+                let context = self.reader.context();
+                check_place(&document.value, context)?;
                 self.digest.add(&document.value);
-                if let Some(part) = self.reader.ended_part()
-                    && std::mem::take(&mut self.digest).hex() != part.source_digest
-                {
-                    return Err(Error::StaleEmbeddings { dir, part: part.vectors.name, last: key });
+                self.contexts.add_context(context, &document.value);
+                if let Some(part) = self.reader.ended_part() {
+                    let texts = std::mem::take(&mut self.digest).hex();
+                    let contexts = Some(std::mem::take(&mut self.contexts).hex());
+                    if texts != part.source_digest || !context.is_default() && contexts != part.context_digest {
+                        return Err(Error::StaleEmbeddings { dir, part: part.vectors.name, last: key });
+                    }
                 }
                 Ok(Some(Embedded { document: document.value, row, truncated: None }))
             }

@@ -12,7 +12,7 @@ use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{
     EarlierRows, EmbeddingsWriter, Header, ModelRecord as EmbeddedBy, VectorType, text_digest,
 };
-use dyad_corpus::{Document, EmbeddingsProblem, Error as CorpusError, Located};
+use dyad_corpus::{Document, EmbeddingsProblem, Error as CorpusError, Located, PassageContext};
 use dyad_files::{DirLock, LockError};
 use dyad_index::ModelRecord;
 
@@ -84,6 +84,7 @@ struct Missing<'a, 'b> {
     waiting_bytes: &'a mut usize,
     reused: &'a mut u64,
     known: &'a mut Option<u64>,
+    context: PassageContext,
 }
 
 impl Iterator for Missing<'_, '_> {
@@ -96,7 +97,7 @@ impl Iterator for Missing<'_, '_> {
                 Ok(document) => document,
                 Err(error) => return Some(Err(error)),
             };
-            let digest = text_digest(&document.value, dyad_corpus::PassageContext::default(), None);
+            let digest = text_digest(&document.value, self.context);
             let found = self.stores.iter_mut().find_map(|store| Some((store.earlier.find(digest)?, store.truncated)));
             let Some((row, truncated)) = found else {
                 self.slots.push_back(Slot::Asked);
@@ -116,7 +117,9 @@ impl<S: VectorSource> KeptSource<S> {
     /// Keeps what `inner` embeds in a directory below `dir`, named after its model.
     pub fn new(inner: S, dir: &Path) -> Self {
         let short: String = inner.model().fingerprint.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
-        let dir = dir.join(format!("{PREFIX}{short}"));
+        let context = inner.context();
+        let context = if context.is_default() { String::new() } else { format!("-{context}") };
+        let dir = dir.join(format!("{PREFIX}{short}{context}"));
         Self {
             inner,
             dir,
@@ -134,7 +137,7 @@ impl<S: VectorSource> KeptSource<S> {
     }
 
     fn open(&mut self) -> Result<(), Error> {
-        let header = header_of(self.inner.model(), PART_ROWS);
+        let header = Header { context: self.inner.context(), ..header_of(self.inner.model(), PART_ROWS) };
         let mut stores = Vec::with_capacity(FOLDERS.len());
         for (folder, truncated) in FOLDERS {
             let mut writer = match EmbeddingsWriter::open(&self.dir.join(folder), header.clone()) {
@@ -179,6 +182,7 @@ impl<S: VectorSource> KeptSource<S> {
                 waiting_bytes: &mut self.waiting_bytes,
                 reused: &mut self.reused,
                 known: &mut self.truncated,
+                context: self.inner.context(),
             };
             match self.inner.pull(&mut missing, cancel)? {
                 // Those with kept vectors that came before it have their turn first.
@@ -229,7 +233,7 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
         self.inner.has_two_towers()
     }
 
-    fn context(&self) -> Option<String> {
+    fn context(&self) -> PassageContext {
         self.inner.context()
     }
 
@@ -283,7 +287,7 @@ pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> Header {
         part_rows,
         dtype: None,
         two_towers: None,
-        context: dyad_corpus::PassageContext::default(),
+        context: PassageContext::default(),
     }
 }
 

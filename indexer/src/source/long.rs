@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use dyad_command::Cancellation;
-use dyad_corpus::{Document, Located, Split};
+use dyad_corpus::{Document, Located, PassageContext, Split};
 use dyad_index::ModelRecord;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
@@ -110,7 +110,7 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
         self.inner.has_two_towers()
     }
 
-    fn context(&self) -> Option<String> {
+    fn context(&self) -> PassageContext {
         self.inner.context()
     }
 

@@ -8,6 +8,8 @@
 //! | `raw.rs` | files of benchmarks: `.fbin`, `.fvecs` |
 //! | `file.rs` | from an embeddings directory, row by row with the corpus |
 //! | `remote.rs` | from encoder services, several batches in flight |
+//! | `call.rs` | one batch to one of several services |
+//! | `late.rs` | passages in their documents, as services get them |
 //! | `absence.rs` | a service that is away |
 //! | `long.rs` | texts that are longer than the model reads |
 //! | `kept.rs` | the same kept on the disk until they are published |
@@ -15,15 +17,17 @@
 mod absence;
 mod array;
 mod batch;
+mod call;
 mod file;
 mod kept;
+mod late;
 mod long;
 mod parquet;
 mod raw;
 mod remote;
 
 use dyad_command::Cancellation;
-use dyad_corpus::{Document, Located};
+use dyad_corpus::{Document, Located, PassageContext};
 use dyad_index::ModelRecord;
 
 pub use array::{ArraySource, DeclaredModel};
@@ -77,9 +81,9 @@ pub trait VectorSource {
         None
     }
 
-    /// What of its document has reached a passage's vector, as [`Manifest::context`](dyad_index::manifest::Manifest::context) has it.
-    fn context(&self) -> Option<String> {
-        None
+    /// What of its document has reached a passage's vector.
+    fn context(&self) -> PassageContext {
+        PassageContext::default()
     }
 
     /// The next document with its vector, in the corpus's order; reads ahead in `corpus` as it needs. Nothing at the
@@ -115,7 +119,7 @@ impl VectorSource for Box<dyn VectorSource> {
         (**self).has_two_towers()
     }
 
-    fn context(&self) -> Option<String> {
+    fn context(&self) -> PassageContext {
         (**self).context()
     }
 

@@ -6,25 +6,25 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_corpus::Document;
+use dyad_corpus::{Document, PassageContext};
 use dyad_index::ModelRecord;
 use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::{limits, v1, vector};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use tonic::Code;
 
-use super::absence::{Absence, Turn};
+use super::absence::Absence;
+use super::call::{Service, contract, encode};
+use super::late::passage_documents;
 use super::{Documents, Embedded, VectorSource};
+use crate::context_error::ContextError;
 use crate::error::Error;
 
 /// Interval at which a wait checks for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
-/// For a service that was away to say which model it has.
-const PROBE_TIME: Duration = Duration::from_secs(5);
 /// Text of one batch, well below the message limit.
 const MAX_BATCH_BYTES: usize = limits::MAX_MESSAGE_BYTES / 4;
 
@@ -41,6 +41,8 @@ pub struct RemoteConfig {
     pub client: ClientConfig,
     /// Which tower embeds.
     pub tower: v1::Tower,
+    /// What of its document reaches a passage's vector.
+    pub context: PassageContext,
 }
 
 impl Default for RemoteConfig {
@@ -51,6 +53,7 @@ impl Default for RemoteConfig {
             away: Duration::from_mins(1),
             client: ClientConfig::default(),
             tower: v1::Tower::Answer,
+            context: PassageContext::default(),
         }
     }
 }
@@ -74,13 +77,6 @@ pub struct RemoteSource {
     ready: VecDeque<Embedded>,
     // Last, so that it outlives what runs on it.
     runtime: Runtime,
-}
-
-/// An encoder service, and whether it is away.
-#[derive(Debug, Clone)]
-struct Service {
-    client: EncoderClient,
-    absence: Absence,
 }
 
 #[derive(Debug)]
@@ -163,10 +159,14 @@ impl RemoteSource {
                 break;
             }
             self.next_id += 1;
+            let context = self.config.context;
+            let texts = documents.iter().map(|document| document.passage_in(context).into_owned()).collect();
             let request = v1::EncodeRequest {
                 id: self.next_id,
                 tower: self.config.tower.into(),
-                texts: documents.iter().map(|document| document.passage().into_owned()).collect(),
+                texts,
+                documents: passage_documents(&documents, context)?,
+                late_weight: context.late_weight().unwrap_or(0.0),
                 ..Default::default()
             };
             let mut services = self.services.clone();
@@ -183,7 +183,8 @@ impl RemoteSource {
     }
 
     fn next_batch(&mut self, corpus: &mut Documents<'_>) -> Result<Vec<Document>, Error> {
-        let (mut documents, mut bytes) = (Vec::new(), 0);
+        let (mut documents, mut bytes, mut read) = (Vec::new(), 0, None);
+        let is_late = self.config.context.late_weight().is_some();
         while documents.len() < self.config.batch_texts {
             let document = match self.carried.take() {
                 Some(document) => document,
@@ -193,6 +194,10 @@ impl RemoteSource {
                 },
             };
             bytes += document.passage().len();
+            if let Some(place) = document.place.as_ref().filter(|place| is_late && read != Some(place.digest())) {
+                read = Some(place.digest());
+                bytes += place.document().len();
+            }
             if bytes > MAX_BATCH_BYTES && !documents.is_empty() {
                 self.carried = Some(document);
                 break;
@@ -223,10 +228,14 @@ impl RemoteSource {
             );
             return Err(named(contract(url, reason)));
         }
+        if self.config.context.late_weight().is_some() && reply.document_tokens == 0 {
+            let context = self.config.context.to_string();
+            return Err(ContextError::EarlierService { url, context }.into());
+        }
         let rows = vector::unpack(&reply.vectors, batch.documents.len(), dim, "vectors")
             .map_err(|error| named(contract(url.clone(), error.to_string())))?;
         self.truncated += u64::from(reply.truncated);
-        self.tokens += reply.tokens.iter().map(|tokens| u64::from(*tokens)).sum::<u64>();
+        self.tokens += reply.document_tokens + reply.tokens.iter().map(|tokens| u64::from(*tokens)).sum::<u64>();
         let texts = batch.documents.len();
         let is_ascending = reply.truncated_texts.is_sorted_by(|one, next| one < next);
         let last = reply.truncated_texts.last().map_or(0, |last| *last as usize + 1);
@@ -263,82 +272,9 @@ fn wait<F: Future>(runtime: &Runtime, cancel: &Cancellation, what: F) -> Result<
     })
 }
 
-fn contract(url: String, reason: String) -> ClientError {
-    ClientError::Contract { url, reason }
-}
-
 fn model_of(info: v1::ModelInfo) -> Result<ModelRecord, Error> {
     let (dim, max_tokens, metric) = (info.dim as usize, info.max_tokens as usize, info.metric().as_str_name());
     Ok(ModelRecord::of_unit_vectors(info.name, info.fingerprint, dim, metric, max_tokens)?)
-}
-
-/// One batch, with the client's deadline and retries, and the URL of the service that has answered. On top of these, a connection that breaks under a call is
-/// retried: the next call connects again, or fails because no server answers; then the next service is asked. Those that are away come last.
-async fn encode(
-    services: Vec<Service>,
-    request: v1::EncodeRequest,
-    config: ClientConfig,
-    fingerprint: String,
-) -> Result<(String, v1::EncodeResponse), ClientError> {
-    let (mut first, mut away) = (Vec::with_capacity(services.len()), Vec::new());
-    for service in services {
-        match service.absence.turn(Instant::now()) {
-            Turn::Present => first.push(service),
-            // It is asked first, for the others would answer in its place.
-            Turn::Probe if is_back(&service, &fingerprint).await => first.insert(0, service),
-            Turn::Probe | Turn::Away => away.push(service),
-        }
-    }
-    first.append(&mut away);
-    let mut services = first.into_iter().peekable();
-    let mut last = contract(String::new(), "no service".to_owned());
-    while let Some(service) = services.next() {
-        let (sent, mut tries_left) = (Instant::now(), config.attempts.saturating_sub(1));
-        last = loop {
-            match service.client.encode(request.clone()).await {
-                Ok(reply) => {
-                    service.absence.answered(Instant::now());
-                    return Ok((service.client.url().to_owned(), reply));
-                }
-                Err(ClientError::Broken { .. }) if tries_left > 0 => {
-                    tries_left -= 1;
-                    tokio::time::sleep(config.first_wait).await;
-                }
-                Err(error) => break error,
-            }
-        };
-        if !is_of_one_service(&last) {
-            break;
-        }
-        if !matches!(last, ClientError::Refused { code: Code::ResourceExhausted, .. }) {
-            service.absence.failed(sent, Instant::now());
-        }
-        if services.peek().is_none() {
-            break;
-        }
-        tracing::warn!("{last}; its batch goes to another service");
-    }
-    Err(last)
-}
-
-/// Whether a service that was away answers, with the same model.
-async fn is_back(service: &Service, fingerprint: &str) -> bool {
-    let info = tokio::time::timeout(PROBE_TIME, service.client.info()).await;
-    info.is_ok_and(|info| info.is_ok_and(|info| info.fingerprint == fingerprint))
-}
-
-/// Whether another service may still take what this one has not.
-fn is_of_one_service(error: &ClientError) -> bool {
-    match error {
-        ClientError::Unreachable { .. } | ClientError::Broken { .. } | ClientError::Deadline { .. } => true,
-        ClientError::Refused { code, .. } => {
-            matches!(
-                code,
-                Code::ResourceExhausted | Code::Unavailable | Code::Internal | Code::Unknown | Code::Cancelled
-            )
-        }
-        _ => false,
-    }
 }
 
 impl VectorSource for RemoteSource {
@@ -356,6 +292,10 @@ impl VectorSource for RemoteSource {
 
     fn has_two_towers(&self) -> Option<bool> {
         self.two_towers
+    }
+
+    fn context(&self) -> PassageContext {
+        self.config.context
     }
 
     fn truncated(&self) -> Option<u64> {

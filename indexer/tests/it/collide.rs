@@ -104,7 +104,7 @@ fn documents_of(index: &Path, manifest: &Manifest) -> Option<Model> {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let stored = shard.document(node).unwrap();
             let metadata = Metadata::of_stored(stored.metadata_json);
-            let document = Document { key: stored.key, title: stored.title, text: stored.text, metadata };
+            let document = Document { key: stored.key, title: stored.title, text: stored.text, metadata, place: None };
             assert!(documents.insert(document.key.clone(), document).is_none(), "a key is live twice");
         }
     }

@@ -43,6 +43,7 @@ pub(crate) fn document(number: usize) -> Document {
         title: if number.is_multiple_of(2) { format!("Title {number}") } else { String::new() },
         text: format!("text of document {number} about subject {}", number % 7),
         metadata,
+        place: None,
     }
 }
 

@@ -28,6 +28,7 @@ fn german(number: usize) -> Document {
              aufschreiben und jedes Jahr ein neues Buch mit der Nummer {number} herausgeben."
         ),
         metadata: None,
+        place: None,
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) fn document(number: usize, random: &mut Random) -> Document {
         title: if !is_copy && random.below(3) == 0 { format!("t{}", random.below(4)) } else { String::new() },
         text: words.join(" "),
         metadata: metadata.and_then(|object| crate::fixture::metadata(&object)),
+        place: None,
     }
 }
 

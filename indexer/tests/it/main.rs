@@ -22,6 +22,7 @@ mod kept;
 mod kept_shards;
 mod kill;
 mod languages;
+mod late_life;
 mod life;
 mod long;
 mod memory;

@@ -24,6 +24,7 @@ fn documents(lengths: &[(&str, usize)]) -> Vec<Document> {
         title: format!("Title of {key}"),
         text: text(key, *length),
         metadata: None,
+        place: None,
     };
     lengths.iter().map(document).collect()
 }
@@ -76,12 +77,13 @@ fn a_document_that_has_become_shorter_loses_its_last_passages() {
     assert_eq!(keys(&fixture), expected(&[("a", 3), ("b", 4), ("a#0", 3), ("c", 8), ("d", 2)]));
     assert_eq!(
         (outcome.change.read, outcome.change.indexed, outcome.change.unchanged, outcome.change.deleted),
-        (5, 2, 3, 4)
+        (5, 3, 2, 5)
     );
+    assert_eq!(outcome.change.reused, 1, "`a#0` stands in another document now, with the vector that it had");
     assert_eq!((outcome.documents_before, outcome.documents_after), (13, 11));
     // Only shorter: nothing is embedded.
     let outcome = replace(&fixture, &[("c", 4)], false);
-    assert_eq!((outcome.change.indexed, outcome.change.deleted), (0, 2));
+    assert_eq!((outcome.change.indexed, outcome.change.reused, outcome.change.deleted), (2, 2, 4));
     assert_eq!(keys(&fixture), expected(&[("a", 3), ("b", 4), ("a#0", 3), ("c", 4), ("d", 2)]));
     // Nothing at all.
     assert!(replace(&fixture, &[("c", 4)], false).manifest.is_none());

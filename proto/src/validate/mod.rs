@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `mod.rs` | every other request |
 //! | `index.rs` | names of indexes |
+//! | `passages.rs` | documents of which texts to embed are passages |
 //! | `search.rs` | searches, alone and in batches |
 //! | `violations.rs` | the list of violations |
 //! | `filter.rs` | filters of any depth |
 
 mod filter;
 mod index;
+mod passages;
 mod search;
 mod violations;
 
@@ -36,6 +38,7 @@ pub fn encode_request(request: &v1::EncodeRequest) -> Result<(), Violations> {
         check.text(&format!("texts[{i}]"), text, limits::MAX_TEXT_BYTES);
     }
     truncation(&mut check, request.truncation);
+    passages::passages(&mut check, request);
     check.done()
 }
 

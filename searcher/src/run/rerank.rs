@@ -147,7 +147,7 @@ impl Batch {
     /// What the answer tower has read of a document, of a long one the beginning.
     fn passage(&self, shard: usize, node: u32) -> Result<String> {
         let stored = self.snapshot.document(shard, node)?;
-        let document = Document { key: stored.key, title: stored.title, text: stored.text, metadata: None };
+        let document = Document { key: stored.key, title: stored.title, text: stored.text, ..Document::default() };
         let mut passage = document.passage().into_owned();
         passage.truncate(passage.floor_char_boundary(MAX_TEXT_BYTES));
         // A cross encoder takes no empty text; such a document is as good as one of a word that says nothing.

@@ -249,9 +249,9 @@ impl Encoder for Words {
             vectors,
             tokens,
             truncated: truncated_texts.len() as u32,
-            timings: None,
             fingerprint,
             truncated_texts,
+            ..Default::default()
         }))
     }
 

@@ -118,6 +118,7 @@ impl Refusal {
         let bad = StatusCode::BAD_REQUEST;
         match error {
             EncodeError::OtherKind { .. } => Self::invalid(bad, "other_model_kind", error.to_string()),
+            EncodeError::NoMeans { .. } => Self::invalid(bad, "no_means", error.to_string()).at("documents"),
             EncodeError::EmptyQuery => Self::invalid(bad, "empty_input", error.to_string()).at("query"),
             EncodeError::NoTexts => input(bad, "empty_input", format!("`{field}` is empty. Send at least one text")),
             EncodeError::EmptyText { position } => {

@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 
 fn request(reply: usize, length: usize, texts: usize, deadline: Instant) -> Request<usize> {
     let texts = vec![Tokens { ids: vec![1; length], ..Tokens::default() }; texts];
-    Request { tower: Tower::Question, texts, deadline, reply }
+    Request { tower: Tower::Question, texts, contexts: Vec::new(), deadline, reply }
 }
 
 /// A line whose model embeds a thousand tokens a second, seen at a batch of 100.

@@ -10,7 +10,7 @@ const BUDGET: Budget = Budget { tokens: 40, rows: 4 };
 
 fn request(name: &'static str, tower: Tower, lengths: &[usize], deadline: Instant) -> Request<&'static str> {
     let texts = lengths.iter().map(|&length| Tokens { ids: vec![1; length], ..Tokens::default() }).collect();
-    Request { tower, texts, deadline, reply: name }
+    Request { tower, texts, contexts: Vec::new(), deadline, reply: name }
 }
 
 fn far() -> Instant {

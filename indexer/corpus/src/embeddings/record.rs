@@ -11,7 +11,6 @@ use crate::context::PassageContext;
 use crate::document::Document;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
-use crate::read::PassagePlace;
 
 /// The newest version of the record that this build reads, which it writes of passages that were read in their documents: earlier releases would
 /// take their vectors for those of passages alone.
@@ -173,12 +172,12 @@ impl SourceDigest {
     }
 
     /// Adds what of the next passage its context decides: its text alone where its title is left out, what it was read in, and where it stands there.
-    pub fn add_context(&mut self, context: PassageContext, document: &Document, place: Option<&PassagePlace>) {
+    pub fn add_context(&mut self, context: PassageContext, document: &Document) {
         if !context.has_title() {
             self.0.update(&(document.text.len() as u64).to_le_bytes());
             self.0.update(document.text.as_bytes());
         }
-        let Some(place) = place.filter(|_| context.late_weight().is_some()) else { return };
+        let Some(place) = document.place.as_ref().filter(|_| context.late_weight().is_some()) else { return };
         self.0.update(&place.digest().to_le_bytes());
         for byte in [place.bytes().start, place.bytes().end] {
             self.0.update(&(byte as u64).to_le_bytes());
@@ -192,10 +191,10 @@ impl SourceDigest {
 }
 
 /// Digest of one document by its key and its passage, and by what that was read in: which rows of a set that is made again are still the same.
-pub fn text_digest(document: &Document, context: PassageContext, place: Option<&PassagePlace>) -> u128 {
+pub fn text_digest(document: &Document, context: PassageContext) -> u128 {
     let mut digest = SourceDigest::default();
     digest.add(document);
-    digest.add_context(context, document, place);
+    digest.add_context(context, document);
     digest.0.digest128()
 }
 

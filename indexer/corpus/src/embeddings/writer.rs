@@ -13,7 +13,6 @@ use super::record::{Header, Part, PartFile, RECORD, Record, SourceDigest, refuse
 use crate::document::Document;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
-use crate::read::PassagePlace;
 
 /// Summary of a finished set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,16 +134,6 @@ impl EmbeddingsWriter {
     /// Adds the next document with its vector of `dim` finite values; `truncated` where its text is longer than the model
     /// reads.
     pub fn push(&mut self, document: &Document, row: &[f32], truncated: bool) -> Result<(), Error> {
-        self.push_placed((document, None), row, truncated)
-    }
-
-    /// The same of a passage that was read in its document.
-    pub fn push_placed(
-        &mut self,
-        (document, place): (&Document, Option<&PassagePlace>),
-        row: &[f32],
-        truncated: bool,
-    ) -> Result<(), Error> {
         let (dim, context) = (self.record.header.model.dim, self.record.header.context);
         let refuse_row = |what: String| {
             let (row, key) = (self.record.rows + self.rows, document.key.clone());
@@ -162,9 +151,9 @@ impl EmbeddingsWriter {
         self.record.header.vectors.encode(row, &mut self.vectors);
         serde_json::to_writer(&mut self.keys, &document.key).map_err(std::io::Error::from)?;
         self.keys.push(b'\n');
-        self.texts.extend_from_slice(&text_digest(document, context, place).to_le_bytes());
+        self.texts.extend_from_slice(&text_digest(document, context).to_le_bytes());
         self.digest.add(document);
-        self.contexts.add_context(context, document, place);
+        self.contexts.add_context(context, document);
         self.rows += 1;
         self.truncated += u64::from(truncated);
         if self.rows >= self.record.header.part_rows {

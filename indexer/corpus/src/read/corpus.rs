@@ -7,7 +7,6 @@ use super::flaws::Flaws;
 use super::input::is_stream;
 use super::keys::Keys;
 use super::options::{Format, ReadOptions, format_of};
-use super::place::PassagePlace;
 use super::records::Records;
 use super::unstored::Unstored;
 use super::whole_documents::WholeDocuments;
@@ -79,9 +78,7 @@ pub struct CorpusReader {
     /// How many more of them there are.
     more_of_files: usize,
     /// Passages of the last document that are still to come.
-    passages: VecDeque<(Document, Option<PassagePlace>)>,
-    /// Of the passage that was returned last.
-    place: Option<PassagePlace>,
+    passages: VecDeque<Document>,
     /// Where they have a file of their own.
     whole: Option<WholeDocuments>,
     /// The line of that document.
@@ -107,7 +104,6 @@ impl CorpusReader {
             of_files: Vec::new(),
             more_of_files: 0,
             passages: VecDeque::new(),
-            place: None,
             whole: options.documents.as_deref().map(Self::whole_documents).transpose()?,
             line: 0,
             documents: 0,
@@ -143,12 +139,6 @@ impl CorpusReader {
     /// The file being read, or `standard input`.
     pub fn path(&self) -> &Path {
         self.records.path()
-    }
-
-    /// Where the document that was returned last stands, if it is a passage: of a document that was split, or of one of
-    /// [`ReadOptions::documents`].
-    pub fn place(&self) -> Option<&PassagePlace> {
-        self.place.as_ref()
     }
 
     /// Flawed records so far.
@@ -196,9 +186,8 @@ impl CorpusReader {
     }
 
     fn advance(&mut self) -> Result<Option<Located<Document>>, Error> {
-        if let Some((value, place)) = self.passages.pop_front() {
+        if let Some(value) = self.passages.pop_front() {
             self.documents += 1;
-            self.place = place;
             return Ok(Some(Located { value, line: self.line }));
         }
         let (line, parsed) = loop {
@@ -228,34 +217,27 @@ impl CorpusReader {
         let passages = parsed.and_then(|document| self.placed(document));
         // A document is accepted with all of its passages, or with none.
         let accepted = passages.and_then(|passages| {
-            passages.iter().try_for_each(|(passage, _)| self.check(passage))?;
-            passages.iter().try_for_each(|(passage, _)| self.note(passage))?;
+            passages.iter().try_for_each(|passage| self.check(passage))?;
+            passages.iter().try_for_each(|passage| self.note(passage))?;
             Ok(passages)
         });
         self.passages = accepted.map_err(|problem| self.records.refuse(line, problem))?;
         self.documents += 1;
         let next = self.passages.pop_front();
-        Ok(next.map(|(value, place)| {
-            self.place = place;
-            Located { value, line }
-        }))
+        Ok(next.map(|value| Located { value, line }))
     }
 
     /// A record as it is returned: whole, or as passages.
-    fn placed(&self, document: Document) -> Result<VecDeque<(Document, Option<PassagePlace>)>, Problem> {
+    fn placed(&self, document: Document) -> Result<VecDeque<Document>, Problem> {
         // A document without text, or with a key of its own fault, is told as such.
         let is_sound = check(&document, usize::MAX).is_ok();
         match (self.options.split, &self.whole) {
-            (Some(split), _) if is_sound => {
-                let whole = PassagePlace::whole(&document.text);
-                let passages = split.placed(&document)?.into_iter();
-                Ok(passages.map(|(passage, bytes)| (passage, Some(whole.part(bytes)))).collect())
-            }
+            (Some(split), _) if is_sound => Ok(split.passages(&document)?.into()),
             (None, Some(whole)) if is_sound => {
-                let place = whole.place(&document)?;
-                Ok(VecDeque::from([(document, Some(place))]))
+                let place = Some(whole.place(&document)?);
+                Ok(VecDeque::from([Document { place, ..document }]))
             }
-            _ => Ok(VecDeque::from([(document, None)])),
+            _ => Ok(VecDeque::from([document])),
         }
     }
 

@@ -226,6 +226,7 @@ pub(super) fn document(
         title: record.optional_text(&names.title)?.unwrap_or_default(),
         text: record.text(&names.text)?,
         metadata,
+        place: None,
     };
     unstored.add(&record.0);
     Ok(document)

@@ -14,7 +14,6 @@
 //! | `beir.rs` | the files of a BEIR folder |
 //! | `files.rs` | one file, or all of a pattern |
 //! | `split.rs` | documents as passages |
-//! | `place.rs` | where a passage stands in its document |
 //! | `whole_documents.rs` | documents in a file of their own |
 //! | `options.rs` | how a corpus is read |
 //! | `arguments.rs` | the same as arguments of a command, with the feature `clap` |
@@ -37,7 +36,6 @@ mod kind;
 mod lines;
 mod options;
 mod parquet;
-mod place;
 mod records;
 mod split;
 #[cfg(test)]
@@ -60,7 +58,6 @@ pub(crate) use keys::Keys;
 pub(crate) use lines::Lines;
 pub(crate) use options::DEFAULT_MAX_TEXT_BYTES;
 pub use options::{FieldNames, Format, ReadOptions, Split};
-pub use place::PassagePlace;
 pub(crate) use tsv::{Columns, quoted_fields};
 
 /// Longest key, in bytes. Far above any identifier in use, far below what term dictionaries can hold.

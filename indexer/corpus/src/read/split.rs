@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::Split;
 use crate::document::Document;
 use crate::metadata::Metadata;
+use crate::place::PassagePlace;
 use crate::problem::Problem;
 
 /// Fields of the metadata that say of which document a passage is, and which of its passages, from 0.
@@ -22,19 +23,14 @@ struct Piece {
 }
 
 impl Split {
-    /// The passages of a document, in its order: at least one. Each has the document's title and metadata.
+    /// The passages of a document, in its order: at least one. Each has the document's title and metadata, and its place in the document.
     pub fn passages(self, document: &Document) -> Result<Vec<Document>, Problem> {
-        Ok(self.placed(document)?.into_iter().map(|(passage, _)| passage).collect())
-    }
-
-    /// The same with their bytes in the document's text.
-    pub(super) fn placed(self, document: &Document) -> Result<Vec<(Document, Range<usize>)>, Problem> {
         let metadata = document.metadata.as_ref();
         let is_there = |field: &&str| metadata.is_some_and(|metadata| metadata.has(field));
         if let Some(field) = [DOCUMENT, PASSAGE].into_iter().find(is_there) {
             return Err(Problem::Reserved { field });
         }
-        let texts = self.cut(&document.text);
+        let (texts, whole) = (self.cut(&document.text), PassagePlace::whole(document.text.as_str()));
         let passage = |(number, bytes): (usize, Range<usize>)| {
             let text = document.text.get(bytes.clone()).unwrap_or_default();
             let of: [(&str, Value); 2] = [(DOCUMENT, document.key.clone().into()), (PASSAGE, number.into())];
@@ -45,8 +41,9 @@ impl Split {
                 title: document.title.clone(),
                 text: text.to_owned(),
                 metadata: metadata.map_err(|error| Problem::Json { message: error.to_string() })?,
+                place: whole.part(bytes),
             };
-            Ok((passage, bytes))
+            Ok(passage)
         };
         texts.into_iter().enumerate().map(passage).collect()
     }
@@ -203,7 +200,8 @@ mod tests {
     #[test]
     fn a_passage_knows_its_document() {
         let metadata = Metadata::parse(r#"{"lang": "en", "price": 1.50}"#).unwrap();
-        let document = Document { key: "d".into(), title: "T".into(), text: "One two. Three.".into(), metadata };
+        let document =
+            Document { key: "d".into(), title: "T".into(), text: "One two. Three.".into(), metadata, place: None };
         let passages = Split::new(2, 0).unwrap().passages(&document).unwrap();
         let shown: Vec<_> =
             passages.iter().map(|passage| (passage.key.as_str(), passage.passage().into_owned())).collect();

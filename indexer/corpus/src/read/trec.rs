@@ -211,7 +211,7 @@ fn parse(document: &str) -> Result<Document, Problem> {
     } else {
         texts.iter().map(|text| plain(text)).collect::<Vec<_>>().join("\n")
     };
-    Ok(Document { key, title, text, metadata: None })
+    Ok(Document { key, title, text, metadata: None, place: None })
 }
 
 /// The elements of one name.

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::place::PassagePlace;
 use crate::document::{Document, Located};
 use crate::error::Error;
+use crate::place::PassagePlace;
 use crate::problem::Problem;
 
 /// Texts of documents by their keys, in memory.
@@ -83,6 +83,6 @@ impl WholeDocuments {
             let shown: String = there.chars().take(60).collect();
             return Err(wrong("its text at that place of its document", format!("`{}`", shown.escape_debug())));
         }
-        Ok(whole.place.part(first..last))
+        Ok(whole.place.part(first..last).unwrap_or_else(|| whole.place.clone()))
     }
 }

@@ -38,7 +38,7 @@ fn embed(dir: &Path) -> Result<(), dyad_corpus::Error> {
     let there: u64 = writer.finished_parts().iter().map(|part| part.rows).sum();
     for number in there as usize..ROWS {
         let (key, text) = (format!("k{number}"), format!("text {number}"));
-        let document = Document { key, title: String::new(), text, metadata: None };
+        let document = Document { key, title: String::new(), text, metadata: None, place: None };
         writer.push(&document, &[number as f32, -0.5, 0.25], false)?;
     }
     writer.finish().map(drop)

@@ -14,6 +14,7 @@
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
 //! | `lengths.rs` | exact lengths of documents in terms |
 //! | `terms_of.rs` | the terms of deleted documents |
+//! | `places.rs` | where passages stand in their documents |
 //! | `updates.rs` | metadata that were changed after the shard was built |
 //! | `facts.rs` | titles and metadata as sortable terms |
 //! | `fields_of.rs` | the values of a metadata object by their paths |
@@ -40,6 +41,7 @@ mod filter_terms;
 mod lengths;
 mod notes;
 mod parts;
+mod places;
 mod question;
 mod question_notes;
 mod read_only;
@@ -60,6 +62,7 @@ pub use exact_number::ExactNumber;
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use fields_of::{MetadataFieldName, MetadataFields};
 pub use filter::Filter;
+pub use places::{GoneText, PlaceInDocument, Places, PlacesWriter, StoredPlace, TextPlace};
 pub use question::Question;
 pub use question_notes::{question_note, script_note};
 pub use reader::{StoredDocument, TextShard};

@@ -19,6 +19,8 @@ use crate::language::TextLanguage;
 
 /// Memory that the term dictionary starts with; it grows with the shard.
 const MEMORY_BUDGET: usize = 64 << 20;
+/// The same where no text is searched.
+const STORED_BUDGET: usize = 1 << 20;
 
 /// A document to store and index.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +71,7 @@ fn begin(
     language: TextLanguage,
     count: &TermCount,
     long: &LongWords,
+    budget: usize,
 ) -> Result<(SingleSegmentIndexWriter, Fields)> {
     fs_err::create_dir_all(dir)?;
     let failed = text_error(dir);
@@ -79,7 +82,7 @@ fn begin(
     let writer = Index::builder()
         .schema(schema)
         .tokenizers(tokenizers)
-        .single_segment_index_writer(directory, MEMORY_BUDGET)
+        .single_segment_index_writer(directory, budget)
         .map_err(&failed)?;
     Ok((writer, fields))
 }
@@ -88,14 +91,21 @@ impl TextWriter {
     /// Starts an index in a new directory. All of its terms stay in memory until it is finished.
     pub fn create(dir: &Path, language: TextLanguage) -> Result<Self> {
         let (lengths, long) = (LengthsWriter::default(), LongWords::default());
-        let (writer, fields) = begin(dir, language, &lengths.count, &long)?;
+        let (writer, fields) = begin(dir, language, &lengths.count, &long, MEMORY_BUDGET)?;
+        Ok(Self { writer, fields, language, path: dir.to_owned(), limit: None, parts: 0, lengths, long })
+    }
+
+    /// An index of texts that are stored and not searched.
+    pub(super) fn create_stored(dir: &Path) -> Result<Self> {
+        let (lengths, long, language) = (LengthsWriter::default(), LongWords::default(), TextLanguage::default());
+        let (writer, fields) = begin(dir, language, &lengths.count, &long, STORED_BUDGET)?;
         Ok(Self { writer, fields, language, path: dir.to_owned(), limit: None, parts: 0, lengths, long })
     }
 
     /// The same with terms written to the disk whenever they take `bytes` of memory more than none do, and merged in the end: what is read is the same.
     pub fn create_within(dir: &Path, language: TextLanguage, bytes: usize) -> Result<Self> {
         let (lengths, long) = (LengthsWriter::default(), LongWords::default());
-        let (writer, fields) = begin(&part(dir, 0), language, &lengths.count, &long)?;
+        let (writer, fields) = begin(&part(dir, 0), language, &lengths.count, &long, MEMORY_BUDGET)?;
         let limit = writer.mem_usage().saturating_add(bytes);
         Ok(Self { writer, fields, language, path: dir.to_owned(), limit: Some(limit), parts: 0, lengths, long })
     }
@@ -115,6 +125,13 @@ impl TextWriter {
         self.add_fields(document, TantivyDocument::new())
     }
 
+    /// Adds a text that is stored and not searched, without any other field.
+    pub(super) fn add_stored(&mut self, text: &str) -> Result<()> {
+        let mut fields = TantivyDocument::new();
+        fields.add_text(self.fields.text, text);
+        self.add_document(fields)
+    }
+
     fn add_fields(&mut self, document: TextDocument<'_>, mut fields: TantivyDocument) -> Result<()> {
         fields.add_text(self.fields.key, document.key);
         fields.add_text(self.fields.title, document.title);
@@ -122,11 +139,16 @@ impl TextWriter {
         for fact in facts::terms(document.title, document.metadata_json) {
             fields.add_bytes(self.fields.facts, &fact);
         }
+        self.add_document(fields)
+    }
+
+    fn add_document(&mut self, fields: TantivyDocument) -> Result<()> {
         self.writer.add_document(fields).map_err(text_error(&self.path))?;
         self.lengths.add();
         if self.limit.is_some_and(|limit| self.writer.mem_usage() >= limit) {
             self.parts += 1;
-            let (next, _) = begin(&part(&self.path, self.parts), self.language, &self.lengths.count, &self.long)?;
+            let (next, _) =
+                begin(&part(&self.path, self.parts), self.language, &self.lengths.count, &self.long, MEMORY_BUDGET)?;
             std::mem::replace(&mut self.writer, next).finalize().map_err(text_error(&self.path))?;
         }
         Ok(())

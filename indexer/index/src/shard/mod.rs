@@ -23,6 +23,8 @@ pub use writer::{ShardInput, ShardMeta, write};
 pub const DENSE_FILE: &str = "dense.dyad";
 /// Name of the tantivy index inside a shard's directory.
 pub const TEXT_DIR: &str = "text";
+/// Name of the directory with the documents of which a shard holds passages, where it holds any.
+pub const DOCUMENTS_DIR: &str = "documents";
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::fusion::FusionRecord;
-use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, Weighed};
+use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, StoredPlace, Weighed};
 use crate::manifest::{self, Manifest, ReaderLock};
 use crate::reranking::RerankRecord;
 use crate::search::{Completeness, Hits, MinCompetitive, NodeSet, Scored};
@@ -339,5 +339,10 @@ impl Snapshot {
         let found = self.shards.get(shard).map(|shard| shard.document(node));
         let (expected, got) = (format!("below {}", self.shards.len()), shard.to_string());
         found.unwrap_or(Err(Error::Mismatch { what: "shard of a document", expected, got }))
+    }
+
+    /// Where a document stands in the one of which it is a passage: see [`Shard::place`].
+    pub fn place(&self, shard: usize, node: u32) -> Result<Option<StoredPlace>> {
+        self.shards.get(shard).map_or(Ok(None), |shard| shard.place(node))
     }
 }

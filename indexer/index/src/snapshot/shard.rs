@@ -1,9 +1,10 @@
 //! One shard of an open generation. Its files are shared by all generations that name it; its deletions are those of one.
 
+use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::calibration::Calibration;
 use crate::cancel::Cancel;
@@ -11,11 +12,11 @@ use crate::certificate::Certificate;
 use crate::deletions::Deletions;
 use crate::error::{Error, Result};
 use crate::ground_truth::GROUND_TRUTH_FILE;
-use crate::lexical::{Filter, MetadataUpdates, StoredDocument, TextShard};
+use crate::lexical::{Filter, GoneText, MetadataUpdates, Places, StoredDocument, StoredPlace, TextShard};
 use crate::manifest::{METADATA_DIR, Manifest, MetadataEntry, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
 use crate::search::{Hits, MinCompetitive, NodeSet, Scored, SearchParams};
-use crate::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
+use crate::shard::{DENSE_FILE, DOCUMENTS_DIR, DenseShard, TEXT_DIR};
 
 /// The mode of a dense search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,6 +69,8 @@ pub struct Shard {
     pub dense: Arc<DenseShard>,
     /// Stored fields and terms.
     pub text: Arc<TextShard>,
+    /// Where its documents stand in others, of which they are passages; none where none is, and in shards of earlier releases.
+    pub places: Option<Arc<Places>>,
     /// The documents that are deleted in this generation; none where there are none.
     pub deletions: Option<Arc<Deletions>>,
     /// The questions by which it was measured after it was built; none where there are none.
@@ -76,6 +79,24 @@ pub struct Shard {
     pub updates: Option<Arc<MetadataUpdates>>,
     /// Device, inode and time of change of every file, as opened.
     files: Vec<(u64, u64, i64)>,
+    /// See [`Self::gone_text`]; made when it is first asked for.
+    gone_text: OnceLock<GoneText>,
+}
+
+/// The open files of a shard, which are those of all generations that name it.
+struct ShardFiles {
+    dense: Arc<DenseShard>,
+    text: Arc<TextShard>,
+    places: Option<Arc<Places>>,
+}
+
+impl ShardFiles {
+    fn open(dir: &Path) -> Result<Self> {
+        let dense = DenseShard::open(&dir.join(DENSE_FILE))?;
+        let text = TextShard::open(&dir.join(TEXT_DIR))?;
+        let places = Places::open(&dir.join(DOCUMENTS_DIR), dense.len())?;
+        Ok(Self { dense: Arc::new(dense), text: Arc::new(text), places: places.map(Arc::new) })
+    }
 }
 
 impl Shard {
@@ -92,11 +113,12 @@ impl Shard {
             }
             files.push((found.dev(), found.ino(), found.mtime()));
         }
-        let (dense, text) = match known.filter(|known| known.files == files && known.dense.damage().is_none()) {
-            Some(known) => (Arc::clone(&known.dense), Arc::clone(&known.text)),
-            None => {
-                (Arc::new(DenseShard::open(&dir.join(DENSE_FILE))?), Arc::new(TextShard::open(&dir.join(TEXT_DIR))?))
+        let known_files = known.filter(|known| known.files == files && known.dense.damage().is_none());
+        let ShardFiles { dense, text, places } = match known_files {
+            Some(Self { dense, text, places, .. }) => {
+                ShardFiles { dense: Arc::clone(dense), text: Arc::clone(text), places: places.clone() }
             }
+            None => ShardFiles::open(&dir)?,
         };
         let found = &dense.meta().model;
         if !found.same_space(model) {
@@ -126,14 +148,23 @@ impl Shard {
         let (deletions, updates) = (deletions.transpose()?.map(Arc::new), updates.transpose()?);
         let calibration = entry.calibration.as_ref().map(|calibration| Calibration::open(index, calibration));
         let calibration = calibration.transpose()?.map(Arc::new);
-        Ok(Self { dense, text, deletions, calibration, updates, files })
+        let gone_text = OnceLock::new();
+        Ok(Self { dense, text, places, deletions, calibration, updates, files, gone_text })
     }
 
     /// Opens a complete shard that no generation names yet.
     pub fn open_dir(dir: &Path) -> Result<Self> {
-        let dense = Arc::new(DenseShard::open(&dir.join(DENSE_FILE))?);
-        let text = Arc::new(TextShard::open(&dir.join(TEXT_DIR))?);
-        Ok(Self { dense, text, deletions: None, calibration: None, updates: None, files: Vec::new() })
+        let ShardFiles { dense, text, places } = ShardFiles::open(dir)?;
+        Ok(Self {
+            dense,
+            text,
+            places,
+            deletions: None,
+            calibration: None,
+            updates: None,
+            files: Vec::new(),
+            gone_text: OnceLock::new(),
+        })
     }
 
     /// The passages that `build --split` has made of a document, from a number on: nodes whose keys are its key, `#` and a number, and whose stored
@@ -195,6 +226,21 @@ impl Shard {
         Ok(match updated {
             Some(StoredDocument { metadata_json, .. }) => StoredDocument { metadata_json, ..stored },
             None => stored,
+        })
+    }
+
+    /// Where a node stands in the document of which it is a passage; none where it is none, or where that was not stored.
+    pub fn place(&self, node: u32) -> Result<Option<StoredPlace>> {
+        self.places.as_ref().map_or(Ok(None), |places| places.place(node, self.gone_text()))
+    }
+
+    /// What of the documents only deleted passages have, which is read no more.
+    pub fn gone_text(&self) -> &GoneText {
+        self.gone_text.get_or_init(|| match (&self.places, self.live()) {
+            (Some(places), Some(live)) => {
+                places.gone(self.dense.len() as u32, |node| !live.contains(node), HashMap::new())
+            }
+            _ => GoneText::default(),
         })
     }
 

@@ -15,18 +15,21 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::Subcommand;
 use dyad_command::cancel_on_signal;
+use dyad_corpus::PassageContext;
 use dyad_files::space::Bytes;
 use dyad_indexer::bulk;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::RemoteSource;
 use dyad_proto::client::CredentialOptions;
+use dyad_proto::v1;
 use serde_json::json;
 
 use self::scratch::Scratch;
 use super::bar::Bar;
 use super::change::age;
-use super::documents::{connect, threads};
+use super::documents::threads;
 use super::model::{ModelArguments, OwnEncoder};
+use super::services::ServiceCalls;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -167,7 +170,15 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
         let urls =
             own.as_ref().map_or_else(|| arguments.encoder.clone(), |own: &OwnEncoder| vec![own.url().to_owned()]);
         anyhow::ensure!(!urls.is_empty(), "`--encoder` or `--model` is needed: the inputs do not hold the vectors");
-        connect(&urls, arguments.batch_texts, timeout, &arguments.credentials, control.cancel)
+        let calls = ServiceCalls {
+            urls: &urls,
+            tower: v1::Tower::Answer,
+            context: PassageContext::default(),
+            batch_texts: arguments.batch_texts,
+            timeout,
+            credentials: &arguments.credentials,
+        };
+        calls.connect(control.cancel)
     };
     let mut open = || match connected() {
         Ok(source) => Ok(Box::new(source) as Box<_>),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use dyad_corpus::ReadArguments;
+use dyad_corpus::{PassageContext, ReadArguments};
 use dyad_files::space::Bytes;
 use dyad_index::Metric;
 use dyad_indexer::bulk::{self, Estimate, Graph, PlanConfig, Vectors};
@@ -10,11 +10,13 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::{Builder, RecallTarget};
 use dyad_indexer::source::DeclaredModel;
 use dyad_proto::client::{ClientConfig, CredentialOptions};
+use dyad_proto::v1;
 
-use super::super::documents::{Compared, Long, connect};
+use super::super::documents::{Compared, Long};
 use super::super::graph::GraphArguments;
 use super::super::language::LanguageArguments;
 use super::super::model::ModelArguments;
+use super::super::services::ServiceCalls;
 use super::scratch::Scratch;
 
 #[derive(Debug, clap::Args)]
@@ -110,9 +112,16 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
         );
         Vectors::Input(DeclaredModel { name, fingerprint: arguments.fingerprint.as_deref(), metric })
     } else {
-        let timeout = ClientConfig::default().call_timeout;
         let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
-        Vectors::Encoder(Box::new(connect(&urls, 256, timeout, &arguments.credentials, control.cancel)?))
+        let calls = ServiceCalls {
+            urls: &urls,
+            tower: v1::Tower::Answer,
+            context: PassageContext::default(),
+            batch_texts: 256,
+            timeout: ClientConfig::default().call_timeout,
+            credentials: &arguments.credentials,
+        };
+        Vectors::Encoder(Box::new(calls.connect(control.cancel)?))
     };
     let planned = bulk::plan(&config, vectors, control)?;
     let plan = &planned.plan;

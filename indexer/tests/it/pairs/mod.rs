@@ -89,7 +89,7 @@ fn live(index: &Path) -> DocumentsByKey {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let stored = shard.document(node).unwrap();
             let metadata = Metadata::of_stored(stored.metadata_json);
-            let document = Document { key: stored.key, title: stored.title, text: stored.text, metadata };
+            let document = Document { key: stored.key, title: stored.title, text: stored.text, metadata, place: None };
             shard.dense.rows().decode(node, &mut row);
             assert_eq!(row, row_of(&document.passage()), "the vector of {}", document.key);
             assert!(live.insert(document.key.clone(), document).is_none(), "a key is live twice");

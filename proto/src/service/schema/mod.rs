@@ -17,8 +17,10 @@ use crate::limits;
 const MAX_DEPTH: usize = 100;
 
 /// Repeated fields with a maximum of their own: message, field, elements.
-const FIELD_MAXIMA: [(&str, &str, usize); 12] = [
+const FIELD_MAXIMA: [(&str, &str, usize); 14] = [
     (".dyad.v1.EncodeRequest", "texts", limits::MAX_TEXTS),
+    (".dyad.v1.EncodeRequest", "documents", limits::MAX_TEXTS),
+    (".dyad.v1.PassageDocument", "passages", limits::MAX_TEXTS),
     (".dyad.v1.ScoreRequest", "texts", limits::MAX_TEXTS),
     (".dyad.v1.SearchBatchRequest", "requests", limits::MAX_BATCH),
     (".dyad.v1.SearchRequest", "fields", limits::MAX_FIELDS),

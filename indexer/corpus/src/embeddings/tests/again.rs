@@ -22,7 +22,13 @@ fn header() -> Header {
 }
 
 fn document(number: usize) -> Document {
-    Document { key: format!("k{number}"), title: String::new(), text: format!("text {number}"), metadata: None }
+    Document {
+        key: format!("k{number}"),
+        title: String::new(),
+        text: format!("text {number}"),
+        metadata: None,
+        place: None,
+    }
 }
 
 /// A vector that f16 holds.
@@ -66,7 +72,7 @@ fn go_on(writer: &mut EmbeddingsWriter, numbers: impl IntoIterator<Item = usize>
     let mut found = 0;
     for number in numbers {
         let document = document(number);
-        let kept = earlier.find(text_digest(&document, crate::PassageContext::default(), None));
+        let kept = earlier.find(text_digest(&document, crate::PassageContext::default()));
         found += usize::from(kept.is_some());
         let truncated = is_truncated(number);
         if let Some(kept) = &kept {
@@ -104,9 +110,7 @@ fn parts_tell_of_their_truncated_texts() {
     writer.set_aside(0).unwrap();
     let mut earlier = writer.earlier_rows();
     let told: Vec<_> = (0..11)
-        .map(|number| {
-            earlier.find(text_digest(&document(number), crate::PassageContext::default(), None)).unwrap().truncated
-        })
+        .map(|number| earlier.find(text_digest(&document(number), crate::PassageContext::default())).unwrap().truncated)
         .collect();
     let one_of_four = [None; 4];
     assert_eq!(told, [&[Some(false); 4][..], &one_of_four, &[Some(true); 3]].concat());

@@ -23,7 +23,7 @@ fn header(vectors: VectorType) -> Header {
 }
 
 fn document(i: usize) -> Document {
-    Document { key: format!("k\"{i}\n"), title: String::new(), text: format!("text {i}"), metadata: None }
+    Document { key: format!("k\"{i}\n"), title: String::new(), text: format!("text {i}"), metadata: None, place: None }
 }
 
 fn row(i: usize) -> Vec<f32> {

@@ -40,7 +40,7 @@ fn refusal(name: &str, content: impl AsRef<[u8]>) -> String {
 }
 
 fn document(key: &str, title: &str, text: &str) -> Document {
-    Document { key: key.into(), title: title.into(), text: text.into(), metadata: None }
+    Document { key: key.into(), title: title.into(), text: text.into(), metadata: None, place: None }
 }
 
 fn gzip(content: &str) -> Vec<u8> {

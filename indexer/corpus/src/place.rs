@@ -15,13 +15,15 @@ pub struct PassagePlace {
 
 impl PassagePlace {
     /// All of a document, of which [`Self::part`] are passages.
-    pub(super) fn whole(text: &str) -> Self {
-        Self { text: text.into(), bytes: 0..text.len(), digest: xxh3_128(text.as_bytes()) }
+    pub fn whole(text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        Self { bytes: 0..text.len(), digest: xxh3_128(text.as_bytes()), text }
     }
 
-    /// A passage of the same document; its bytes have to be at boundaries of characters.
-    pub(super) fn part(&self, bytes: Range<usize>) -> Self {
-        Self { bytes, ..self.clone() }
+    /// A passage of the same document; nothing where its bytes are not those of characters of the document.
+    pub fn part(&self, bytes: Range<usize>) -> Option<Self> {
+        self.text.get(bytes.clone())?;
+        Some(Self { bytes, ..self.clone() })
     }
 
     /// The text of the document.

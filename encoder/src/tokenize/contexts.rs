@@ -1,0 +1,80 @@
+//! The documents in which passages stand, each read once for all of its passages.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::tokenizer::{Tokenizer, Tokens};
+use super::windows::DocumentWindow;
+use crate::config::Tower;
+use crate::error::Error;
+
+/// A document, and those of its passages that get a vector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PassagesOfDocument<'a> {
+    pub(crate) document: &'a str,
+    pub(crate) passages: Vec<PassageBytes>,
+}
+
+/// A passage of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PassageBytes {
+    /// Its number among the passages of all documents.
+    pub(crate) number: usize,
+    /// Its bytes in the document.
+    pub(crate) bytes: Range<usize>,
+}
+
+/// Tokens of documents, of which passages get vectors.
+#[derive(Debug, Default)]
+pub(crate) struct ContextTokens {
+    /// The windows of all documents, with a span for each passage.
+    pub(crate) contexts: Vec<Tokens>,
+    /// Of each passage, the number of its vector among those of the windows.
+    pub(crate) rows: Vec<usize>,
+    /// Whether a passage is longer than a window.
+    pub(crate) cut: Vec<bool>,
+}
+
+impl Tokenizer {
+    /// The tokens of documents with so many passages in all.
+    pub(crate) fn contexts(
+        &self,
+        tower: Tower,
+        documents: &[PassagesOfDocument<'_>],
+        passages: usize,
+    ) -> Result<ContextTokens, Error> {
+        let windows_of = |of: &PassagesOfDocument<'_>| {
+            let bytes: Vec<Range<usize>> = of.passages.iter().map(|passage| passage.bytes.clone()).collect();
+            self.windows(tower, of.document, &bytes)
+        };
+        let windows: Vec<Vec<DocumentWindow>> = documents.par_iter().map(windows_of).collect::<Result<_, _>>()?;
+        let mut found = ContextTokens { contexts: Vec::new(), rows: vec![0; passages], cut: vec![false; passages] };
+        let mut vectors = 0;
+        for (of, windows) in documents.iter().zip(windows) {
+            for DocumentWindow { tokens, passages: held, .. } in windows {
+                for place in &held {
+                    let Some(PassageBytes { number, .. }) = of.passages.get(*place) else { continue };
+                    if let (Some(row), Some(cut)) = (found.rows.get_mut(*number), found.cut.get_mut(*number)) {
+                        // Of several passages none is longer than their window.
+                        (*row, *cut) = (vectors, tokens.truncated && held.len() == 1);
+                    }
+                    vectors += 1;
+                }
+                found.contexts.push(tokens);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// `own + weight * late`, of unit length: the vector of a passage by itself, and the mean of its tokens in its document.
+pub(crate) fn add_weighted(own: &mut [f32], late: &[f32], weight: f32) {
+    for (value, late) in own.iter_mut().zip(late) {
+        *value += weight * late;
+    }
+    let length = own.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt().max(1e-12);
+    for value in own.iter_mut() {
+        *value = (f64::from(*value) / length) as f32;
+    }
+}
