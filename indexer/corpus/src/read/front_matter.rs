@@ -3,6 +3,8 @@
 //! It is what YAML reads as a mapping; between other such lines is text. Scalars have the types of YAML's core schema as far as JSON can write them
 //! with the same digits: `1.10` and `12` are numbers, `007`, `0x1F`, `.inf` and dates are texts.
 
+use std::collections::HashSet;
+
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, StrInput};
 
 /// Most lists and mappings within each other; deeper ones are not understood.
@@ -52,7 +54,8 @@ impl<'a> FrontMatter<'a> {
             return Some(Self::none(rest));
         }
         let mut found = Self::none(rest);
-        let mut events = YamlEvents { parser: Parser::new_from_str(yaml), line: 0, has_mapping: false };
+        let mut events =
+            YamlEvents { parser: Parser::new_from_str(yaml), line: 0, has_mapping: false, names: HashSet::new() };
         match found.read(&mut events) {
             Ok(true) => Some(found),
             Ok(false) => None,
@@ -120,10 +123,11 @@ impl<'a> FrontMatter<'a> {
             return Ok(());
         };
         self.last = Some(ReadField { line, name: name.clone() });
-        let is_there = if name == TITLE { self.title.is_some() } else { self.has(&name) };
         match (json, title) {
             (Some(json), _) if json == "null" => {}
-            _ if is_there => self.note(line, format!("field `{}` again", name.escape_debug())),
+            _ if !events.names.insert(name.clone()) => {
+                self.note(line, format!("field `{}` again", name.escape_debug()));
+            }
             (Some(_), Some(title)) if name == TITLE => self.title = Some(title).filter(|title| !title.is_empty()),
             (Some(json), _) if name != TITLE => self.fields.push((name, json)),
             _ => self.note(line, format!("the value of field `{}`", name.escape_debug())),
@@ -180,6 +184,8 @@ struct YamlEvents<'a> {
     line: usize,
     /// Whether the fields have begun.
     has_mapping: bool,
+    /// Names of fields so far.
+    names: HashSet<String>,
 }
 
 impl<'a> YamlEvents<'a> {
@@ -326,6 +332,15 @@ mod tests {
         assert_eq!((fields.as_str(), line), ("a=1", 3));
         let (fields, line, _) = unread("b: c: d\na: 1\n");
         assert_eq!((fields.as_str(), line), ("", 2));
+    }
+
+    #[test]
+    fn many_fields_take_a_time_that_grows_with_their_length() {
+        let fields = (0..1 << 17).map(|number| format!("f{number}: {number}\n")).collect::<Vec<_>>().concat();
+        assert_eq!(read(&fields).1.split(' ').count(), 1 << 17);
+        for part in ["[", "{a: ", "- ", "&a ", "\"", "a: [\n", "? ", "!a ", "a: |\n  b\n"] {
+            FrontMatter::of(&format!("---\na: 1\nb: {}\n---\n", part.repeat(1 << 14)));
+        }
     }
 
     #[test]

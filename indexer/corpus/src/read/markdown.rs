@@ -284,6 +284,15 @@ mod tests {
         assert_eq!(MarkdownText::of("## A\n", None).title, None);
     }
 
+    #[test]
+    fn many_marks_take_a_time_that_grows_with_their_length() {
+        for mark in
+            ["[", "![a](", "*a_b ", "`", "> ", "- ", "a | b\n", "<a ", "<!-- ", "~~", "[^a]", "# a\n", "a\n=\n", "&a;"]
+        {
+            text(&mark.repeat(1 << 15));
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         /// Whatever the source, headings are where sections say, one after another, and words of plain letters are in the text.

@@ -104,7 +104,7 @@ impl Records {
             Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.path(),
             Self::Trec(documents) => documents.lines().path(),
             Self::Parquet(rows) => rows.path(),
-            Self::Text(file) => &file.input().path,
+            Self::Text(file) => file.path(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Records {
             Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.bytes_read(),
             Self::Trec(documents) => documents.lines().bytes_read(),
             Self::Parquet(rows) => rows.bytes_read(),
-            Self::Text(file) => file.input().consumed(),
+            Self::Text(file) => file.bytes_read(),
         }
     }
 
@@ -132,7 +132,7 @@ impl Records {
             Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.is_packed(),
             Self::Trec(documents) => documents.lines().is_packed(),
             Self::Parquet(_) => true,
-            Self::Text(file) => file.input().compression.is_some(),
+            Self::Text(file) => file.is_packed(),
         }
     }
 }

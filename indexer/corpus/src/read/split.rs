@@ -115,7 +115,8 @@ impl Split {
             let is_bound = sentence.ends_with(char::is_whitespace)
                 || goes_on.is_none_or(is_unspaced)
                 || sentence.chars().next_back().is_some_and(is_full_stop);
-            let is_heading = text.get(..end).is_some_and(|before| before.trim_end().len() <= heading_bytes);
+            let is_heading =
+                heading_bytes > 0 && text.get(..end).is_some_and(|before| before.trim_end().len() <= heading_bytes);
             if !is_bound || (is_heading && end < text.len()) {
                 continue;
             }

@@ -24,7 +24,9 @@ const PATH: &str = "path";
 /// A file that is read whole.
 #[derive(Debug)]
 pub(super) struct TextFile {
-    input: Input,
+    path: PathBuf,
+    /// What can be read; why it cannot where the file is of another kind.
+    input: Result<Input, ForeignText>,
     /// Path in the folder of the corpus, with `/` between its parts; none where it is not UTF-8.
     key: Option<String>,
     is_markdown: bool,
@@ -35,14 +37,27 @@ pub(super) struct TextFile {
     sections: Vec<Section>,
 }
 
+/// A file that is no text, whatever its name says: one flawed record among others.
+#[derive(Debug)]
+struct ForeignText {
+    reason: String,
+}
+
 impl TextFile {
     /// Opens a file of a corpus whose folder is `root`. Refused are streams, which have no name.
     pub(super) fn open(path: &Path, format: Format, root: &Path, max_text_bytes: usize) -> Result<Self, Error> {
         if is_stream(path) {
             return Err(Error::TextOfStream { path: path.to_owned() });
         }
+        let input = match Input::open(path) {
+            Err(refused @ (Error::ForeignFile { .. } | Error::LfsPointer { .. })) => {
+                Err(ForeignText { reason: refused.to_string() })
+            }
+            opened => Ok(opened?),
+        };
         Ok(Self {
-            input: Input::open(path)?,
+            path: path.to_owned(),
+            input,
             key: key_of(path, root),
             is_markdown: format == Format::Markdown,
             most: max_text_bytes.saturating_mul(8).max(16 << 20),
@@ -51,8 +66,17 @@ impl TextFile {
         })
     }
 
-    pub(super) fn input(&self) -> &Input {
-        &self.input
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes read of the file on disk.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.input.as_ref().map_or(0, Input::consumed)
+    }
+
+    pub(super) fn is_packed(&self) -> bool {
+        self.input.as_ref().is_ok_and(|input| input.compression.is_some())
     }
 
     /// Sections of the document that was returned.
@@ -66,10 +90,16 @@ impl TextFile {
             return Ok(None);
         }
         self.is_read = true;
+        let input = match &mut self.input {
+            Ok(input) => input,
+            Err(ForeignText { reason }) => {
+                return Ok(Some((1, Err(Problem::Record { message: reason.clone() }))));
+            }
+        };
         let mut bytes = Vec::new();
         let limit = (self.most as u64).saturating_add(1);
-        if let Err(source) = self.input.bytes.by_ref().take(limit).read_to_end(&mut bytes) {
-            return Err(self.input.refuse(source, 0));
+        if let Err(source) = input.bytes.by_ref().take(limit).read_to_end(&mut bytes) {
+            return Err(input.refuse(source, 0));
         }
         if bytes.len() > self.most {
             return Ok(Some((1, Err(Problem::FileTooLarge { limit: self.most }))));
@@ -87,7 +117,7 @@ impl TextFile {
         let front = if self.is_markdown { FrontMatter::of(content) } else { None };
         let mut front = front.unwrap_or_else(|| FrontMatter::none(content));
         if let Some(UnreadFrontMatter { line, reason }) = front.unread.take() {
-            unstored.add_front_matter(&self.input.path, line, &reason);
+            unstored.add_front_matter(&self.path, line, &reason);
         }
         if !front.has(PATH) {
             front.fields.push((PATH.to_owned(), Value::from(key.as_str()).to_string()));
@@ -100,7 +130,7 @@ impl TextFile {
         };
         self.sections = read.sections;
         // A name alone is no text: such a file is empty.
-        let name = || if read.text.trim().is_empty() { String::new() } else { stem(&self.input.path) };
+        let name = || if read.text.trim().is_empty() { String::new() } else { stem(&self.path) };
         let fields = front.fields.iter().map(|(name, json)| format!("{}:{json}", Value::from(name.as_str())));
         let json = format!("{{{}}}", fields.collect::<Vec<_>>().join(","));
         Ok(Document {

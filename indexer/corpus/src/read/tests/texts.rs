@@ -146,7 +146,10 @@ fn flawed_files_are_told_and_may_be_skipped() {
     assert_eq!(found.iter().map(|(_, it)| it.key.as_str()).collect::<Vec<_>>(), ["good.md", "title.md", "utf16.md"]);
     fs_err::write(folder.path().join("utf16.md"), b"\xff\xfea\0b\0").unwrap();
     let error = read_with(&folder.path().join("utf16.md"), &usual()).unwrap_err().to_string();
-    assert!(error.contains("utf16.md") && error.contains("UTF-16, not UTF-8"), "{error}");
+    assert!(error.contains("utf16.md:1: not a record of this format: `"), "{error}");
+    assert!(error.contains("UTF-16, not UTF-8"), "{error}");
+    let found = read_with(folder.path(), &ReadOptions { max_bad: Some(5), ..usual() }).unwrap();
+    assert_eq!(found.iter().map(|(_, it)| it.key.as_str()).collect::<Vec<_>>(), ["good.md", "title.md"]);
     fs_err::write(folder.path().join("good.md"), "x".repeat((1 << 20) + 1)).unwrap();
     let error = read_with(&folder.path().join("good.md"), &usual()).unwrap_err().to_string();
     assert!(error.contains("good.md:1: the text of key `good.md` is too long"), "{error}");
