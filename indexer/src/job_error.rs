@@ -18,6 +18,15 @@ pub enum JobError {
         /// The place.
         url: String,
     },
+    /// An input whose path would be the key of its document.
+    #[error(
+        "`{name}` is read as Markdown or text, where a file is one document and its path the key, and a job reads inputs by their names alone. \
+         Index such files with `dyad-indexer build --corpus FOLDER`"
+    )]
+    TextInput {
+        /// The input.
+        name: String,
+    },
     /// Another job at a place.
     #[error(
         "there is another job at {url}: expected {part} `{expected}`, got `{got}`. Plan this one at another place, with `--out`"

@@ -24,8 +24,8 @@ pub(crate) struct Options {
     /// question or answer: the tower whose prompt is used
     #[arg(long, default_value_t = Tower::Answer)]
     tower: Tower,
-    /// JSONL, TSV or TREC file (plain, .gz, .zst), Parquet file, BEIR folder, a pattern of files such as 'parts/*.parquet', or - for
-    /// standard input
+    /// JSONL, TSV or TREC file (plain, .gz, .zst), Parquet file, BEIR folder, Markdown file, folder of Markdown and .txt files, each of which
+    /// is a document, a pattern of files such as 'parts/*.parquet', or - for standard input
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
     /// Directory of the embeddings; with those of an earlier run there, only new and changed documents are embedded

@@ -23,7 +23,7 @@ pub(crate) struct Options {
     prompts: PromptOptions,
     #[command(flatten)]
     data: ExampleArguments,
-    /// Candidates: a corpus file or a BEIR folder [default: all positives of the examples]
+    /// Candidates: a corpus file, a BEIR folder, or a folder of Markdown and text [default: all positives of the examples]
     #[arg(long, value_name = "PATH")]
     corpus: Option<PathBuf>,
     /// Searcher whose index has the candidates, http://HOST:PORT; the index must be of this model

@@ -82,6 +82,28 @@ pub enum Error {
         /// As it was named.
         path: PathBuf,
     },
+    /// A document without a name.
+    #[error(
+        "`{}` is a stream, and has no name that could be the key of its document: give a file or a folder with `--format markdown` or `text`",
+        path.display()
+    )]
+    TextOfStream {
+        /// As it was named.
+        path: PathBuf,
+    },
+    /// A folder that is no corpus.
+    #[error(
+        "`{}` has no documents: expected corpus.jsonl (a BEIR folder), or in it or its folders files whose names end in .md, .markdown or .txt \
+         (with .gz or .zst after it where compressed), got {found}. Name files of another kind by a pattern such as `{}/*.jsonl`",
+        folder.display(),
+        folder.display()
+    )]
+    NoTexts {
+        /// The folder.
+        folder: PathBuf,
+        /// What is in it.
+        found: String,
+    },
     /// The path does not exist.
     #[error("no file or directory `{}`", path.display())]
     NotFound {
@@ -131,7 +153,7 @@ pub enum Error {
     },
     /// Neither the options nor the file's name say what is in it.
     #[error(
-        "cannot tell the format of `{}`: expected a BEIR folder, or a name ending in .jsonl, .ndjson, .json, .tsv, .txt, .trec, .sgml or .parquet \
+        "cannot tell the format of `{}`: expected a BEIR folder, a folder of Markdown and text, or a name ending in .jsonl, .ndjson, .json, .tsv, .txt, .trec, .sgml, .parquet, .md or .markdown \
          (with .gz or .zst after it where compressed). Name it with `--format`, as in `--format tsv`, or rename the file",
         path.display()
     )]

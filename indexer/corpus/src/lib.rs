@@ -6,7 +6,7 @@
 //! | [`context`](PassageContext) | what of its document reaches a passage's vector |
 //! | [`place`](PassagePlace) | where a passage stands in its document |
 //! | [`metadata`](Metadata) | a document's own fields as JSON text |
-//! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet; plain, gzip, Zstandard; whole documents, or passages |
+//! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet, folders of Markdown and text; plain, gzip, Zstandard; whole documents, or passages |
 //! | [`KeyLines`] | keys in the lines of a file |
 //! | [`queries`] | question sets |
 //! | [`judged`](Judged) | the judged questions of a BEIR folder |

@@ -18,6 +18,15 @@ pub enum Problem {
         /// Longest line that is read.
         limit: usize,
     },
+    /// A file that is one document, and larger than any could be.
+    #[error("the file is larger than {limit} bytes. Divide it into several files")]
+    FileTooLarge {
+        /// The largest file that is read, unpacked.
+        limit: usize,
+    },
+    /// A file whose name cannot be the key of its document.
+    #[error("the name of the file is not UTF-8, and would be the key of its document. Rename the file")]
+    NameNotUtf8,
     /// Broken JSON.
     #[error("not a JSON object: {message}")]
     Json {

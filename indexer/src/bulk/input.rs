@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::place::Place;
 use super::record::Slice;
 use crate::error::Error;
+use crate::job_error::JobError;
 
 /// Bytes that are read to find the end of a line.
 const LINE_PIECE: u64 = 64 << 10;
@@ -19,6 +20,22 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ETAG: &str = "etag:";
 const XXH3: &str = "xxh3:";
+
+/// Refuses Markdown and text, by the format or by names: a file is a document there, and its path the key.
+pub(super) fn refuse_texts(objects: &[Object], format: Format) -> Result<(), JobError> {
+    let is_text = |name: &str| match format {
+        Format::Markdown | Format::Text => true,
+        Format::Auto => {
+            let name = name.to_ascii_lowercase();
+            let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+            let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+            matches!(extension, "md" | "markdown")
+        }
+        _ => false,
+    };
+    let text = objects.iter().find(|object| is_text(&object.name));
+    text.map_or(Ok(()), |object| Err(JobError::TextInput { name: object.name.clone() }))
+}
 
 /// Whether an input can be cut between lines, by its name: JSON lines.
 pub(super) fn can_be_cut(name: &str, format: Format) -> bool {

@@ -9,7 +9,7 @@ use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
 use dyad_store::{Object, Remote, find, without_secrets};
 
-use super::input::{can_be_cut, cut, fetch, first_slice};
+use super::input::{can_be_cut, cut, fetch, first_slice, refuse_texts};
 use super::place::Place;
 use super::record::{Estimate, Graph, Job, LANGUAGE_VERSION, PLAN, Partition, Plan, Reading, Slice, VERSION};
 use crate::TOOL;
@@ -79,6 +79,7 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
     }
     config.graph.params(1).validate()?;
     let (input, objects) = place.wait(find(&config.input))?;
+    refuse_texts(&objects, config.read.format)?;
     fs_err::create_dir_all(&config.scratch)?;
     let workspace = Workspace::create(&config.scratch)?;
     let sample = Sample::read(&place, &input, &objects, config, workspace.path())?;

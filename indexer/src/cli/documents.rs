@@ -22,9 +22,9 @@ use super::services::{ContextArguments, ServiceCalls};
 /// A command requires one of `--embeddings`, `--encoder`, `--model` and `--vectors` by a group of its own, which may hold more.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Documents: a .jsonl, .tsv or .trec file (plain, .gz, .zst), a Parquet file, a BEIR folder, a pattern of files such as
-    /// 'parts/*.parquet', or `-` for standard input. Not needed with `--vectors`: then
-    /// documents have a key and a vector, and no text
+    /// Documents: a .jsonl, .tsv or .trec file (plain, .gz, .zst), a Parquet file, a BEIR folder, a Markdown file, a folder of Markdown and
+    /// .txt files, each of which is a document, a pattern of files such as 'parts/*.parquet', or `-` for standard input. Not needed with
+    /// `--vectors`: then documents have a key and a vector, and no text
     #[arg(long, value_name = "PATH", required_unless_present = "vectors")]
     corpus: Option<PathBuf>,
     /// Directory of the index

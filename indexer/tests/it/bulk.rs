@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_corpus::{Document, ReadOptions, Split};
+use dyad_corpus::{Document, Format, ReadOptions, Split};
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
@@ -352,6 +352,17 @@ fn keys_that_come_twice_are_refused_wherever_they_are() {
             "{refused}"
         );
         assert!(!job.fixture.index().join("CURRENT").exists());
+    }
+}
+
+#[test]
+fn texts_are_no_inputs_of_jobs() {
+    let documents = [Document { key: "a".to_owned(), text: "text".to_owned(), ..Document::default() }];
+    for (name, format) in [("a.md.gz", Format::Auto), ("a.jsonl", Format::Markdown), ("a.jsonl", Format::Text)] {
+        let job = Job::new(&[(name, &documents)]);
+        let config = PlanConfig { read: ReadOptions { format, ..ReadOptions::default() }, ..job.config() };
+        let refused = job.plan(&config).unwrap_err().to_string();
+        assert!(refused.contains(&format!("{name}` is read as Markdown or text")), "{refused}");
     }
 }
 

@@ -6,7 +6,7 @@ use super::options::{FieldNames, Format, ReadOptions, Split};
 /// How a corpus is read.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReadArguments {
-    /// Format of the corpus: auto (by its name), jsonl, tsv, beir, parquet or trec
+    /// Format of the corpus: auto (by its name), jsonl, tsv, beir, parquet, trec, or markdown or text, where each file is a document
     #[arg(long, value_name = "FORMAT", default_value_t = Format::Auto)]
     format: Format,
     /// Field of the key in JSON lines or Parquet [default: _id, id, docid or key]
@@ -22,7 +22,7 @@ pub struct ReadArguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metadata_field: Vec<String>,
     /// Split documents into passages of whole sentences with at most WORDS words. Their keys are KEY#0, KEY#1 and so on, and their
-    /// metadata have the key of the document as `document`
+    /// metadata have the key of the document as `document`. In Markdown a heading begins a passage, and `heading` has those above it
     #[arg(long, value_name = "WORDS")]
     split: Option<usize>,
     /// Most words, in whole sentences, that a passage repeats from the one before it

@@ -37,6 +37,11 @@ impl BeirFolder {
         self.find("corpus.jsonl")
     }
 
+    /// Whether it has questions or judgements.
+    pub(super) fn has_questions(&self) -> bool {
+        self.queries().is_ok() || self.root.join("qrels").is_dir()
+    }
+
     /// The questions file.
     pub fn queries(&self) -> Result<PathBuf, Error> {
         self.find("queries.jsonl")

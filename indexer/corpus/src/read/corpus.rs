@@ -88,8 +88,8 @@ pub struct CorpusReader {
 }
 
 impl CorpusReader {
-    /// Opens a corpus: a file, a BEIR folder, a pattern of files such as `parts/*.jsonl.gz`, which are read in the order of their names, or `-`
-    /// for standard input. The format is that of [`ReadOptions::format`].
+    /// Opens a corpus: a file, a BEIR folder, a folder of Markdown and text files, a pattern of files such as `parts/*.jsonl.gz`, which are read
+    /// in the order of their names, or `-` for standard input. The format is that of [`ReadOptions::format`].
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let mut files = Files::find(path, options)?;
         let Some(records) = files.open_next(options)? else { return Err(Error::NotFound { path: path.to_owned() }) };
@@ -151,7 +151,8 @@ impl CorpusReader {
         let of_files = self.of_files.iter().cloned().chain(self.records.warning());
         let more = self.more_of_files;
         let more = (more > 0).then(|| format!("{more} more files have text outside of documents"));
-        self.flaws.skipped().into_iter().chain(self.unstored.message()).chain(of_files).chain(more).collect()
+        let left_out = self.files.warning().into_iter().chain(self.unstored.messages());
+        self.flaws.skipped().into_iter().chain(left_out).chain(of_files).chain(more).collect()
     }
 
     fn read(&mut self) -> Result<Option<Located<Document>>, Error> {
@@ -232,7 +233,7 @@ impl CorpusReader {
         // A document without text, or with a key of its own fault, is told as such.
         let is_sound = check(&document, usize::MAX).is_ok();
         match (self.options.split, &self.whole) {
-            (Some(split), _) if is_sound => Ok(split.passages(&document)?.into()),
+            (Some(split), _) if is_sound => Ok(split.passages_of(&document, self.records.sections())?.into()),
             (None, Some(whole)) if is_sound => {
                 let place = Some(whole.place(&document)?);
                 Ok(VecDeque::from([Document { place, ..document }]))

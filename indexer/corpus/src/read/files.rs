@@ -1,10 +1,11 @@
-//! The files of a corpus: one, or all that a pattern names.
-use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+//! The files of a corpus: one, or all that a pattern names or a folder has.
+use std::collections::{HashSet, VecDeque};
+use std::path::{Component, Path, PathBuf};
 
 use super::beir::BeirFolder;
 use super::options::{Format, format_of};
 use super::records::Records;
+use super::text_folder::{OtherFiles, text_files};
 use super::{ReadOptions, is_stream};
 use crate::error::Error;
 use crate::problem::Problem;
@@ -18,38 +19,46 @@ pub(super) struct Files {
     /// Bytes of those that have been read to their ends.
     pub(super) read_bytes: u64,
     names: Vec<PathBuf>,
+    /// The folder in which the paths of files are keys of documents.
+    root: PathBuf,
+    /// What is in folders of text, and is not read.
+    others: OtherFiles,
 }
+
+/// Letters that make a path a pattern.
+const WILDCARDS: [char; 3] = ['*', '?', '['];
 
 /// Bits of a line in a [`Files::place`], below those of its file.
 const LINE_BITS: u32 = 40;
 
 impl Files {
-    /// The files that `path` names: itself, the corpus of a BEIR folder, or what a pattern with `*`, `?` or `[a-z]` finds where there is no
-    /// file of that very name.
+    /// The files that `path` names: itself, the corpus of a BEIR folder, the texts in another folder, or what a pattern with `*`, `?` or `[a-z]`
+    /// finds where there is no file of that very name.
     pub(super) fn find(path: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let named = named(path)?;
         let mut left = VecDeque::with_capacity(named.len());
         let mut total_bytes = Some(0_u64);
+        let mut others = OtherFiles::default();
+        // A pattern may find a folder and the files in it.
+        let mut seen = HashSet::new();
+        let root = root(path);
         for file in named {
-            let (file, format) = match options.format {
-                Format::Beir => (BeirFolder::open(&file)?.corpus()?, Format::Jsonl),
-                Format::Auto if file.is_dir() => (BeirFolder::open(&file)?.corpus()?, Format::Jsonl),
-                Format::Auto => {
-                    // A missing file is reported as missing, whatever its name.
-                    if file != Path::new("-") && !file.exists() {
-                        return Err(Error::NotFound { path: file });
-                    }
-                    let format = format_of(&file)?;
-                    (file, format)
+            for (file, format) in files_of(file, options.format, &mut others)? {
+                if !seen.insert(file.clone()) {
+                    continue;
                 }
-                given => (file, given),
-            };
-            let bytes = if is_stream(&file) { None } else { Some(fs_err::metadata(&file)?.len()) };
-            total_bytes = total_bytes.zip(bytes).map(|(sum, bytes)| sum.saturating_add(bytes));
-            left.push_back((file, format));
+                let bytes = if is_stream(&file) { None } else { Some(fs_err::metadata(&file)?.len()) };
+                total_bytes = total_bytes.zip(bytes).map(|(sum, bytes)| sum.saturating_add(bytes));
+                left.push_back((file, format));
+            }
         }
         let names = left.iter().map(|(path, _)| path.clone()).collect();
-        Ok(Self { left, total_bytes, read_bytes: 0, names })
+        Ok(Self { left, total_bytes, read_bytes: 0, names, root, others })
+    }
+
+    /// A warning about files of folders that are not read.
+    pub(super) fn warning(&self) -> Option<String> {
+        self.others.warning()
     }
 
     /// Their paths.
@@ -81,12 +90,60 @@ impl Files {
 
     /// Opens the next file; nothing after the last.
     pub(super) fn open_next(&mut self, options: &ReadOptions) -> Result<Option<Records>, Error> {
-        self.left.pop_front().map(|(path, format)| Records::open(&path, format, options)).transpose()
+        self.left.pop_front().map(|(path, format)| Records::open(&path, format, &self.root, options)).transpose()
     }
 }
 
+/// The files that a path stands for, with their formats.
+fn files_of(file: PathBuf, format: Format, others: &mut OtherFiles) -> Result<Vec<(PathBuf, Format)>, Error> {
+    match format {
+        Format::Beir => Ok(vec![(BeirFolder::open(&file)?.corpus()?, Format::Jsonl)]),
+        Format::Auto if file.is_dir() => {
+            let beir = BeirFolder::open(&file)?;
+            match beir.corpus() {
+                Err(Error::MissingFile { .. }) if !beir.has_questions() => texts_of(&file, others),
+                corpus => Ok(vec![(corpus?, Format::Jsonl)]),
+            }
+        }
+        Format::Auto => {
+            // A missing file is reported as missing, whatever its name.
+            if file != Path::new("-") && !file.exists() {
+                return Err(Error::NotFound { path: file });
+            }
+            let format = format_of(&file)?;
+            Ok(vec![(file, format)])
+        }
+        Format::Markdown | Format::Text if file.is_dir() => {
+            Ok(texts_of(&file, others)?.into_iter().map(|(file, _)| (file, format)).collect())
+        }
+        given => Ok(vec![(file, given)]),
+    }
+}
+
+/// The texts in a folder; refused where there are none.
+fn texts_of(folder: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, Format)>, Error> {
+    let texts = text_files(folder, others)?;
+    if texts.is_empty() {
+        let found = others.listed().unwrap_or_else(|| "none".to_owned());
+        return Err(Error::NoTexts { folder: folder.to_owned(), found });
+    }
+    Ok(texts)
+}
+
+/// The folder that a corpus is in: itself, that of a file, or the last of a pattern that is named without wildcards.
+fn root(path: &Path) -> PathBuf {
+    if path.is_dir() {
+        return path.to_owned();
+    }
+    let is_literal = |part: &Component<'_>| !part.as_os_str().to_string_lossy().contains(WILDCARDS);
+    if path.exists() {
+        return path.parent().map(Path::to_owned).unwrap_or_default();
+    }
+    path.components().take_while(is_literal).collect()
+}
+
 fn named(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let Some(pattern) = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists()) else {
+    let Some(pattern) = path.to_str().filter(|text| text.contains(WILDCARDS) && !path.exists()) else {
         return Ok(vec![path.to_owned()]);
     };
     let refuse = |reason: String| std::io::Error::other(format!("`{pattern}` is no pattern of files: {reason}"));

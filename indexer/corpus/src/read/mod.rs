@@ -10,8 +10,14 @@
 //! | `tsv.rs` | tab-separated columns, with or without a header |
 //! | `trec.rs` | TREC's `<DOC>` elements |
 //! | `parquet.rs` | rows of a Parquet file |
+//! | `text_file.rs` | a file of Markdown or plain text as one document |
+//! | `front_matter.rs` | fields in YAML before Markdown |
+//! | `markdown.rs` | the text of Markdown, and its headings |
+//! | `html.rs` | the text of HTML in Markdown |
+//! | `sections.rs` | headings of a document, and the parts that passages are cut of |
 //! | `records.rs` | one file of any format as a sequence of documents |
 //! | `beir.rs` | the files of a BEIR folder |
+//! | `text_folder.rs` | files of Markdown and plain text in a folder |
 //! | `files.rs` | one file, or all of a pattern |
 //! | `split.rs` | documents as passages |
 //! | `whole_documents.rs` | documents in a file of their own |
@@ -28,18 +34,24 @@ mod beir;
 mod corpus;
 mod files;
 mod flaws;
+mod front_matter;
 mod gzip;
+mod html;
 mod input;
 mod jsonl;
 mod keys;
 mod kind;
 mod lines;
+mod markdown;
 mod options;
 mod parquet;
 mod records;
+mod sections;
 mod split;
 #[cfg(test)]
 mod tests;
+mod text_file;
+mod text_folder;
 mod trec;
 mod tsv;
 mod unstored;

@@ -15,9 +15,10 @@ pub(crate) const DEFAULT_MAX_TEXT_BYTES: usize = 1 << 20;
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Format {
-    /// A folder is [`Format::Beir`]; standard input is [`Format::Jsonl`]; a file is recognised by its name without `.gz` or
-    /// `.zst`: `.jsonl`, `.ndjson` and `.json` are [`Format::Jsonl`], `.tsv` and `.txt` are [`Format::Tsv`], `.parquet` is
-    /// [`Format::Parquet`], `.trec` and `.sgml` are [`Format::Trec`].
+    /// A folder is [`Format::Beir`], or, without `corpus.jsonl`, one of [`Format::Markdown`] and [`Format::Text`]: its files whose names end in
+    /// `.md`, `.markdown` and `.txt`, also in folders in it. Standard input is [`Format::Jsonl`]; a file is recognised by its name without
+    /// `.gz` or `.zst`: `.jsonl`, `.ndjson` and `.json` are [`Format::Jsonl`], `.tsv` and `.txt` are [`Format::Tsv`], `.parquet` is
+    /// [`Format::Parquet`], `.trec` and `.sgml` are [`Format::Trec`], `.md` and `.markdown` are [`Format::Markdown`].
     #[default]
     Auto,
     /// One JSON object per line: key (`_id`, `id`, `docid` or `key`; a string or an integer), optional `title`, text
@@ -33,15 +34,23 @@ pub enum Format {
     Parquet,
     /// `<DOC>` elements with `<DOCNO>` and `<TEXT>` (TREC's collections), in UTF-8.
     Trec,
+    /// A Markdown file is a document: its key is the path in the folder of the corpus, its title that of the front matter (YAML), or the first
+    /// heading of level 1, or the name of the file; its metadata are the other fields of the front matter, and `path`. Of a folder all files that
+    /// [`Format::Auto`] finds are read as Markdown.
+    Markdown,
+    /// As [`Format::Markdown`], with the content of the file as it stands, and the name of the file as its title.
+    Text,
 }
 
-const FORMATS: [(&str, Format); 6] = [
+const FORMATS: [(&str, Format); 8] = [
     ("auto", Format::Auto),
     ("jsonl", Format::Jsonl),
     ("tsv", Format::Tsv),
     ("beir", Format::Beir),
     ("parquet", Format::Parquet),
     ("trec", Format::Trec),
+    ("markdown", Format::Markdown),
+    ("text", Format::Text),
 ];
 
 impl FromStr for Format {
@@ -49,7 +58,9 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = FORMATS.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
-        known.ok_or_else(|| format!("format must be auto, jsonl, tsv, beir, parquet or trec, got: {text}"))
+        known.ok_or_else(|| {
+            format!("format must be auto, jsonl, tsv, beir, parquet, trec, markdown or text, got: {text}")
+        })
     }
 }
 
@@ -101,7 +112,7 @@ pub struct ReadOptions {
     /// Names of fields.
     pub fields: FieldNames,
     /// Splits documents into passages with keys `KEY#0`, `KEY#1` and so on. Their metadata say of which document (`document`) they are, and
-    /// which passage (`passage`).
+    /// which passage (`passage`), and in Markdown under which headings (`heading`), each of which begins a passage.
     pub split: Option<Split>,
     /// File of the documents that the passages of the corpus were cut from, see [`CorpusReader::place`](crate::CorpusReader::place).
     pub documents: Option<PathBuf>,
@@ -142,13 +153,23 @@ pub(super) fn format_of(path: &Path) -> Result<Format, Error> {
     if path == Path::new("-") {
         return Ok(Format::Jsonl);
     }
-    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    match name.rsplit_once('.').map(|(_, extension)| extension) {
+    match ending(path).as_deref() {
         Some("jsonl" | "ndjson" | "json") => Ok(Format::Jsonl),
         Some("tsv" | "txt") => Ok(Format::Tsv),
         Some("parquet") => Ok(Format::Parquet),
         Some("trec" | "sgml") => Ok(Format::Trec),
+        Some("md" | "markdown") => Ok(Format::Markdown),
         _ => Err(Error::UnknownFormat { path: path.to_owned() }),
     }
+}
+
+/// The ending of a file's name without `.gz` or `.zst`, in small letters; none where it has no dot.
+pub(super) fn ending(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+    without_compression(&name).rsplit_once('.').map(|(_, ending)| ending.to_owned())
+}
+
+/// A name without `.gz` or `.zst`.
+pub(super) fn without_compression(name: &str) -> &str {
+    name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name)
 }

@@ -6,8 +6,10 @@ use serde_json::{Map, Value};
 use super::ReadOptions;
 use super::jsonl::{self, Record, Written};
 use super::lines::Lines;
-use super::options::Format;
+use super::options::{Format, ending};
 use super::parquet::ParquetRows;
+use super::sections::Section;
+use super::text_file::TextFile;
 use super::trec::{Numbered, TrecDocuments};
 use super::tsv::Columns;
 use super::unstored::Unstored;
@@ -22,11 +24,12 @@ pub(super) enum Records {
     Tsv(Lines, Option<Columns>),
     Trec(TrecDocuments),
     Parquet(Box<ParquetRows>),
+    Text(Box<TextFile>),
 }
 
 impl Records {
-    /// Opens a file of a format that is known.
-    pub(super) fn open(path: &Path, format: Format, options: &ReadOptions) -> Result<Self, Error> {
+    /// Opens a file of a format that is known, in a corpus whose folder is `root`.
+    pub(super) fn open(path: &Path, format: Format, root: &Path, options: &ReadOptions) -> Result<Self, Error> {
         let lines = || Lines::open(path, options.max_text_bytes);
         if options.metadata_only && !matches!(format, Format::Jsonl) {
             return Err(Error::UnknownFormat { path: path.to_owned() });
@@ -35,6 +38,9 @@ impl Records {
             Format::Tsv => Self::Tsv(lines()?, None),
             Format::Trec => Self::Trec(TrecDocuments::new(lines()?, options.max_text_bytes)),
             Format::Parquet => Self::Parquet(Box::new(ParquetRows::open(path, &options.fields)?)),
+            Format::Markdown | Format::Text => {
+                Self::Text(Box::new(TextFile::open(path, format, root, options.max_text_bytes)?))
+            }
             Format::Auto | Format::Jsonl | Format::Beir => Self::Jsonl(lines()?),
         })
     }
@@ -65,9 +71,11 @@ impl Records {
                         continue;
                     }
                 }
-                return Ok(Some((line, columns.get_or_insert_with(Columns::plain).document(text))));
+                let document = columns.get_or_insert_with(Columns::plain).document(text);
+                return Ok(Some((line, document.map_err(|problem| maybe_text(problem, lines.path())))));
             },
             Self::Trec(documents) => documents.advance(),
+            Self::Text(file) => file.advance(unstored),
             Self::Parquet(rows) => {
                 let Some((row, fields)) = rows.advance()? else { return Ok(None) };
                 rows.unstored().iter().for_each(|name| unstored.add(&only(name)));
@@ -83,11 +91,20 @@ impl Records {
         Error::Line { path: self.path().to_owned(), line, problem }
     }
 
+    /// Sections of the document that was returned last, in formats that have headings.
+    pub(super) fn sections(&self) -> &[Section] {
+        match self {
+            Self::Text(file) => file.sections(),
+            Self::Jsonl(_) | Self::Tsv(..) | Self::Trec(_) | Self::Parquet(_) => &[],
+        }
+    }
+
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.path(),
             Self::Trec(documents) => documents.lines().path(),
             Self::Parquet(rows) => rows.path(),
+            Self::Text(file) => file.path(),
         }
     }
 
@@ -97,6 +114,7 @@ impl Records {
             Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.bytes_read(),
             Self::Trec(documents) => documents.lines().bytes_read(),
             Self::Parquet(rows) => rows.bytes_read(),
+            Self::Text(file) => file.bytes_read(),
         }
     }
 
@@ -104,7 +122,7 @@ impl Records {
     pub(super) fn warning(&self) -> Option<String> {
         match self {
             Self::Trec(documents) => documents.warning(),
-            Self::Jsonl(_) | Self::Tsv(..) | Self::Parquet(_) => None,
+            Self::Jsonl(_) | Self::Tsv(..) | Self::Parquet(_) | Self::Text(_) => None,
         }
     }
 
@@ -114,6 +132,7 @@ impl Records {
             Self::Jsonl(lines) | Self::Tsv(lines, _) => lines.is_packed(),
             Self::Trec(documents) => documents.lines().is_packed(),
             Self::Parquet(_) => true,
+            Self::Text(file) => file.is_packed(),
         }
     }
 }
@@ -121,4 +140,15 @@ impl Records {
 /// A field by its name alone.
 fn only(name: &str) -> Map<String, Value> {
     Map::from_iter([(name.to_owned(), Value::Bool(true))])
+}
+
+/// Says of a file that may be no columns how it is read as text.
+fn maybe_text(problem: Problem, path: &Path) -> Problem {
+    match problem {
+        Problem::Columns { expected, got } if ending(path).is_some_and(|ending| ending == "txt") => Problem::Columns {
+            expected: format!("{expected}, or `--format text` for a file that is one document"),
+            got,
+        },
+        other => other,
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Split;
+use super::sections::{Section, SectionPart, section_parts};
 use crate::document::Document;
 use crate::metadata::Metadata;
 use crate::place::PassagePlace;
@@ -13,6 +14,8 @@ use crate::problem::Problem;
 /// Fields of the metadata that say of which document a passage is, and which of its passages, from 0.
 const DOCUMENT: &str = "document";
 const PASSAGE: &str = "passage";
+/// Of passages of a document with headings: those that it stands under.
+const HEADING: &str = "heading";
 
 /// A piece of a text: a sentence, or a part of one that is longer than a passage.
 #[derive(Debug, Clone, Copy)]
@@ -25,16 +28,27 @@ struct Piece {
 impl Split {
     /// The passages of a document, in its order: at least one. Each has the document's title and metadata, and its place in the document.
     pub fn passages(self, document: &Document) -> Result<Vec<Document>, Problem> {
+        self.passages_of(document, &[])
+    }
+
+    /// The same of a document with sections: a heading begins a passage.
+    pub(super) fn passages_of(self, document: &Document, sections: &[Section]) -> Result<Vec<Document>, Problem> {
         let metadata = document.metadata.as_ref();
+        let reserved = [DOCUMENT, PASSAGE].into_iter().chain((!sections.is_empty()).then_some(HEADING));
         let is_there = |field: &&str| metadata.is_some_and(|metadata| metadata.has(field));
-        if let Some(field) = [DOCUMENT, PASSAGE].into_iter().find(is_there) {
+        if let Some(field) = reserved.into_iter().find(is_there) {
             return Err(Problem::Reserved { field });
         }
-        let (texts, whole) = (self.cut(&document.text), PassagePlace::whole(document.text.as_str()));
-        let passage = |(number, bytes): (usize, Range<usize>)| {
+        let whole = PassagePlace::whole(document.text.as_str());
+        let parts = section_parts(&document.text, sections);
+        let texts =
+            parts.iter().flat_map(|part| self.cut_part(&document.text, part).map(move |bytes| (bytes, &part.path)));
+        let passage = |(number, (bytes, heading)): (usize, (Range<usize>, &String))| {
             let text = document.text.get(bytes.clone()).unwrap_or_default();
             let of: [(&str, Value); 2] = [(DOCUMENT, document.key.clone().into()), (PASSAGE, number.into())];
-            let of = of.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>();
+            let heading = (!heading.is_empty()).then(|| (HEADING, Value::from(heading.as_str())));
+            let of = of.into_iter().chain(heading);
+            let of = of.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>();
             let metadata = Metadata::with(metadata, &of);
             let passage = Document {
                 key: format!("{}#{number}", document.key),
@@ -45,12 +59,19 @@ impl Split {
             };
             Ok(passage)
         };
-        texts.into_iter().enumerate().map(passage).collect()
+        texts.enumerate().map(passage).collect()
     }
 
-    /// The bytes of passages.
-    fn cut(self, text: &str) -> Vec<Range<usize>> {
-        let pieces = self.pieces(text);
+    /// The bytes of the passages of a part.
+    fn cut_part(self, text: &str, part: &SectionPart) -> impl Iterator<Item = Range<usize>> + use<> {
+        let begin = part.bytes.start;
+        let passages = self.cut(text.get(part.bytes.clone()).unwrap_or_default(), part.heading_bytes);
+        passages.into_iter().map(move |bytes| begin + bytes.start..begin + bytes.end)
+    }
+
+    /// The bytes of passages of a text that begins with headings, or with none.
+    fn cut(self, text: &str, heading_bytes: usize) -> Vec<Range<usize>> {
+        let pieces = self.pieces(text, heading_bytes);
         let (mut found, mut first) = (Vec::new(), 0);
         while first < pieces.len() {
             let mut words = 0;
@@ -81,8 +102,8 @@ impl Split {
     }
 
     /// Sentences by Unicode's rules (UAX 29), where a line may end within one and an empty line ends all; and parts of those that are too
-    /// long.
-    fn pieces(self, text: &str) -> Vec<Piece> {
+    /// long. Headings are parts of the sentence that follows them, so that no passage ends with them.
+    fn pieces(self, text: &str, heading_bytes: usize) -> Vec<Piece> {
         let joined = one_line(text);
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -93,7 +114,9 @@ impl Split {
             let is_bound = sentence.ends_with(char::is_whitespace)
                 || goes_on.is_none_or(is_unspaced)
                 || sentence.chars().next_back().is_some_and(is_full_stop);
-            if !is_bound {
+            let is_heading =
+                heading_bytes > 0 && text.get(..end).is_some_and(|before| before.trim_end().len() <= heading_bytes);
+            if !is_bound || (is_heading && end < text.len()) {
                 continue;
             }
             let sentence = text.get(at..end).unwrap_or_default();
@@ -174,7 +197,7 @@ mod tests {
     use super::*;
 
     fn cut(text: &str, words: usize, overlap: usize) -> Vec<&str> {
-        Split::new(words, overlap).unwrap().cut(text).into_iter().map(|bytes| &text[bytes]).collect()
+        Split::new(words, overlap).unwrap().cut(text, 0).into_iter().map(|bytes| &text[bytes]).collect()
     }
 
     #[test]

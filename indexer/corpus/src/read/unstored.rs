@@ -1,4 +1,6 @@
-//! Names of JSON fields that are not stored, for one warning.
+//! Fields of JSON and of front matters that are not stored, for one warning each.
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 /// Names that are kept.
@@ -11,6 +13,10 @@ const NAME_CHARS: usize = 64;
 pub(super) struct Unstored {
     names: Vec<String>,
     more: bool,
+    /// Files whose front matter has something that is not stored.
+    front_matters: u64,
+    /// Place and reason of the first.
+    first_front_matter: String,
 }
 
 impl Unstored {
@@ -29,8 +35,31 @@ impl Unstored {
         }
     }
 
-    /// The warning; none where there are no such fields.
-    pub(super) fn message(&self) -> Option<String> {
+    /// Adds a file whose front matter has something that is not stored, in a line.
+    pub(super) fn add_front_matter(&mut self, path: &Path, line: u64, reason: &str) {
+        if self.front_matters == 0 {
+            self.first_front_matter = format!("`{}`, line {line}: {reason}", path.display());
+        }
+        self.front_matters += 1;
+    }
+
+    /// The warnings.
+    pub(super) fn messages(&self) -> impl Iterator<Item = String> {
+        self.message().into_iter().chain(self.front_matter_message())
+    }
+
+    fn front_matter_message(&self) -> Option<String> {
+        let files = if self.front_matters == 1 { "file" } else { "files" };
+        (self.front_matters > 0).then(|| {
+            format!(
+                "front matter of {} {files} is not all understood, and what is not is left out; the first: {}",
+                self.front_matters, self.first_front_matter
+            )
+        })
+    }
+
+    /// The warning about fields of JSON; none where there are no such fields.
+    fn message(&self) -> Option<String> {
         let more = if self.more { " and others" } else { "" };
         (!self.names.is_empty())
             .then(|| format!("fields outside `metadata` are not stored: {}{more}", self.names.join(", ")))

@@ -319,7 +319,8 @@ mod tests {
             let left = shown(gone);
             assert_eq!((left.as_str(), left.len()), (expected, text.len()), "{gone:?}");
         }
-        let gone = places.gone(5, |node| node == 3, [(0, vec![0..5])].into());
+        let first = vec![Range { start: 0, end: 5 }];
+        let gone = places.gone(5, |node| node == 3, [(0, first)].into());
         assert_eq!(places.place(2, &gone).unwrap().unwrap().document.unwrap().as_ref(), "Eins ß. Zwei. Dr   ");
     }
 

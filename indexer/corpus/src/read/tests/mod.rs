@@ -2,6 +2,7 @@
 
 mod flawed;
 mod formats;
+mod texts;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -255,12 +256,12 @@ fn a_stream_that_is_cut_short_anywhere_is_refused() {
 fn a_beir_folder_is_found_in_any_form() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    let missing = read_with(root, &ReadOptions::default()).unwrap_err().to_string();
+    let options = ReadOptions { format: Format::Beir, ..ReadOptions::default() };
+    let missing = read_with(root, &options).unwrap_err().to_string();
     assert!(missing.ends_with("has no corpus.jsonl: expected corpus.jsonl, corpus.jsonl.gz or corpus.jsonl.zst"));
     fs_err::write(root.join("corpus.jsonl.zst"), zstd(TWO)).unwrap();
     assert_eq!(read_with(root, &ReadOptions::default()).unwrap(), two());
     fs_err::write(root.join("corpus.jsonl"), "{\"_id\":\"plain\",\"text\":\"first\"}").unwrap();
-    let options = ReadOptions { format: Format::Beir, ..ReadOptions::default() };
     assert_eq!(read_with(root, &options).unwrap(), [(1, document("plain", "", "first"))]);
 
     let beir = BeirFolder::open(root).unwrap();

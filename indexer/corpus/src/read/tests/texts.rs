@@ -1,0 +1,320 @@
+//! Markdown and plain text: folders, patterns, single files, passages under headings, and what is refused.
+use super::*;
+
+/// A folder of files.
+fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, content).unwrap();
+    }
+    folder
+}
+
+/// Key, title, text and metadata.
+fn shown(documents: &[(u64, Document)]) -> Vec<(&str, &str, &str, &str)> {
+    documents
+        .iter()
+        .map(|(_, document)| {
+            let metadata = document.metadata.as_ref().map_or("", |metadata| metadata.as_json());
+            (document.key.as_str(), document.title.as_str(), document.text.as_str(), metadata)
+        })
+        .collect()
+}
+
+fn usual() -> ReadOptions {
+    ReadOptions::default()
+}
+
+fn with_format(format: Format) -> ReadOptions {
+    ReadOptions { format, ..usual() }
+}
+
+fn split(words: usize) -> ReadOptions {
+    ReadOptions { split: Some(Split::new(words, 0).unwrap()), ..usual() }
+}
+
+const GUIDE: &str = "---\ntitle: The guide\ntags: [a, b]\nversion: 1.10\n---\n# Guide\n\nIntro *text*.\n";
+
+#[test]
+fn a_folder_is_walked_in_order_and_the_rest_is_told() {
+    let folder = folder(&[
+        ("b/guide.md", GUIDE.as_bytes()),
+        ("a.md", b"\xef\xbb\xbf# A\r\n\r\nOne\r\ntwo.\r\n"),
+        ("b/c/plain.TXT", b"\r\n*as* it\tis\r\n\r\n"),
+        ("b/c/packed.markdown.gz", &gzip("No heading")),
+        ("z.md.zst", &zstd("Setext\n===\n\nx")),
+        ("b/.hidden.md", b"no"),
+        (".git/config.md", b"no"),
+        ("image.png", b"no"),
+        ("b/two.png", b"no"),
+        ("Makefile", b"no"),
+    ]);
+    let mut reader = CorpusReader::open(folder.path(), &usual()).unwrap();
+    let found: Vec<(u64, Document)> = reader.by_ref().map(|item| item.map(|it| (it.line, it.value)).unwrap()).collect();
+    assert_eq!(
+        shown(&found),
+        [
+            ("a.md", "A", "One\ntwo.", r#"{"path":"a.md"}"#),
+            ("b/c/packed.markdown.gz", "packed", "No heading", r#"{"path":"b/c/packed.markdown.gz"}"#),
+            ("b/c/plain.TXT", "plain", "*as* it\tis", r#"{"path":"b/c/plain.TXT"}"#),
+            (
+                "b/guide.md",
+                "The guide",
+                "Guide\n\nIntro text.",
+                r#"{"tags":["a","b"],"version":1.10,"path":"b/guide.md"}"#
+            ),
+            ("z.md.zst", "Setext", "x", r#"{"path":"z.md.zst"}"#),
+        ]
+    );
+    assert_eq!(reader.warnings(), ["files that are no Markdown or text are left out: 2 .png, 1 without an ending"]);
+    assert_eq!(Some(reader.bytes_read()), reader.total_bytes());
+}
+
+#[test]
+fn a_file_a_pattern_and_a_folder_have_the_same_documents() {
+    let folder = folder(&[("docs/a/guide.md", GUIDE.as_bytes()), ("docs/b.md", b"# B\n\nb"), ("docs/x.rst", b"x")]);
+    let docs = folder.path().join("docs");
+    let whole = read_with(&docs, &usual()).unwrap();
+    assert_eq!(whole.iter().map(|(_, document)| document.key.as_str()).collect::<Vec<_>>(), ["a/guide.md", "b.md"]);
+    assert_eq!(read_with(&docs.join("**/*.md"), &usual()).unwrap(), whole);
+    // A pattern may find folders, and no file is read twice.
+    assert_eq!(read_with(&docs.join("[ab]*"), &usual()).unwrap(), whole);
+    assert_eq!(read_with(&docs.join("**/[ab]*"), &usual()).unwrap(), whole);
+    assert_eq!(read_with(&docs.join("b.md"), &usual()).unwrap(), whole[1..]);
+    let alone = read_with(&docs.join("a/guide.md"), &usual()).unwrap();
+    assert_eq!(alone, read_with(&docs.join("a"), &usual()).unwrap());
+    assert_eq!(alone[0].1.key, "guide.md");
+    assert_eq!((&alone[0].1.title, &alone[0].1.text), (&whole[0].1.title, &whole[0].1.text));
+}
+
+#[test]
+fn formats_can_be_forced() {
+    let folder = folder(&[("a.md", b"# *A*\n"), ("b.txt", b"k\t*v*\n"), ("c.rst", b"*c*\n"), ("d.txt", b"prose\n")]);
+    let of = |name: &str, format| {
+        let found = read_with(&folder.path().join(name), &with_format(format)).unwrap();
+        found.into_iter().map(|(_, document)| format!("{}|{}", document.title, document.text)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("", Format::Text), ["a|# *A*", "b|k\t*v*", "d|prose"]);
+    assert_eq!(of("", Format::Markdown), ["A|", "b|k\tv", "d|prose"]);
+    assert_eq!(of("*.rst", Format::Text), ["c|*c*"]);
+    assert_eq!(of("c.rst", Format::Markdown), ["c|c"]);
+    // By its name alone, a file .txt has columns, as ever.
+    assert_eq!(of("b.txt", Format::Auto), ["|*v*"]);
+    let error = read_with(&folder.path().join("d.txt"), &usual()).unwrap_err().to_string();
+    assert!(error.contains("or `--format text` for a file that is one document, got 1"), "{error}");
+    for format in [Format::Markdown, Format::Text] {
+        assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
+        let error = CorpusReader::open(Path::new("-"), &with_format(format)).unwrap_err().to_string();
+        assert!(error.starts_with("`-` is a stream, and has no name"), "{error}");
+    }
+}
+
+#[test]
+fn a_beir_folder_is_one_and_part_of_one_is_no_folder_of_texts() {
+    let beir = folder(&[("corpus.jsonl", TWO.as_bytes()), ("README.md", b"# About")]);
+    assert_eq!(read_with(beir.path(), &usual()).unwrap(), two());
+    assert_eq!(read_with(beir.path(), &with_format(Format::Markdown)).unwrap()[0].1.key, "README.md");
+    let part = folder(&[("queries.jsonl", b""), ("README.md", b"# About")]);
+    assert!(read_with(part.path(), &usual()).unwrap_err().to_string().contains("has no corpus.jsonl: expected"));
+}
+
+#[test]
+fn flawed_files_are_told_and_may_be_skipped() {
+    let folder = folder(&[
+        ("bad.md", b"# A\nb\xff"),
+        ("empty.md", b" \n"),
+        ("front.md", b"---\na: 1\n---\n"),
+        ("good.md", b"good"),
+        ("nothing.txt", b""),
+        ("title.md", b"# Only a title"),
+        ("utf16.md", b"# x"),
+    ]);
+    let error = read_with(folder.path(), &ReadOptions { max_bad: Some(1), ..usual() }).unwrap_err().to_string();
+    let error = error.replace(&format!("{}/", folder.path().display()), "");
+    for told in [
+        "4 bad records in `",
+        "bad.md:2: not valid UTF-8 at byte 1 of the line. Convert the file to UTF-8",
+        "empty.md:1: the text of key `empty.md` is empty. Remove the record or give it a text",
+        "front.md:1: the text of key `front.md` is empty",
+        "nothing.txt:1: the text of key `nothing.txt` is empty",
+    ] {
+        assert!(error.contains(told), "{error}");
+    }
+    let found = read_with(folder.path(), &ReadOptions { max_bad: Some(4), ..usual() }).unwrap();
+    assert_eq!(found.iter().map(|(_, it)| it.key.as_str()).collect::<Vec<_>>(), ["good.md", "title.md", "utf16.md"]);
+    fs_err::write(folder.path().join("utf16.md"), b"\xff\xfea\0b\0").unwrap();
+    let error = read_with(&folder.path().join("utf16.md"), &usual()).unwrap_err().to_string();
+    assert!(error.contains("utf16.md:1: not a record of this format: `"), "{error}");
+    assert!(error.contains("UTF-16, not UTF-8"), "{error}");
+    let found = read_with(folder.path(), &ReadOptions { max_bad: Some(5), ..usual() }).unwrap();
+    assert_eq!(found.iter().map(|(_, it)| it.key.as_str()).collect::<Vec<_>>(), ["good.md", "title.md"]);
+    fs_err::write(folder.path().join("good.md"), "x".repeat((1 << 20) + 1)).unwrap();
+    let error = read_with(&folder.path().join("good.md"), &usual()).unwrap_err().to_string();
+    assert!(error.contains("good.md:1: the text of key `good.md` is too long"), "{error}");
+    fs_err::write(folder.path().join("good.md"), "x ".repeat((8 << 20) + 1)).unwrap();
+    let error = read_with(&folder.path().join("good.md"), &split(5)).unwrap_err().to_string();
+    assert!(error.contains("good.md:1: the file is larger than 16777216 bytes"), "{error}");
+}
+
+#[test]
+fn a_folder_without_texts_is_refused() {
+    let none = folder(&[("a.pdf", b"x"), ("b/.c.md", b"x")]);
+    let error = read_with(none.path(), &usual()).unwrap_err().to_string();
+    assert!(
+        error.contains("has no documents: expected corpus.jsonl (a BEIR folder)")
+            && error.contains(".md, .markdown or .txt")
+            && error.contains("got 1 .pdf"),
+        "{error}"
+    );
+    let empty = folder(&[]);
+    assert!(read_with(empty.path(), &usual()).unwrap_err().to_string().contains("got none"));
+}
+
+#[test]
+fn front_matter_that_is_not_understood_is_told() {
+    let folder = folder(&[
+        ("a.md", b"---\nx: 1\ntitle: A: b\n---\n# H\n\ntext"),
+        ("b.md", b"---\nx: 1\ny: *x\npath: own\n---\ntext"),
+        ("c.md", b"---\n\na\n---\nb"),
+    ]);
+    let mut reader = CorpusReader::open(folder.path(), &usual()).unwrap();
+    let found: Vec<(u64, Document)> = reader.by_ref().map(|item| item.map(|it| (it.line, it.value)).unwrap()).collect();
+    assert_eq!(
+        shown(&found),
+        [
+            ("a.md", "H", "text", r#"{"x":1,"path":"a.md"}"#),
+            ("b.md", "b", "text", r#"{"x":1,"path":"b.md"}"#),
+            ("c.md", "c", "a\n\nb", r#"{"path":"c.md"}"#),
+        ]
+    );
+    let warnings = reader.warnings();
+    let expected = format!(
+        "front matter of 2 files is not all understood, and what is not is left out; the first: `{}`, line 3: no YAML",
+        folder.path().join("a.md").display()
+    );
+    assert!(warnings.len() == 1 && warnings[0].starts_with(&expected), "{warnings:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_to_folders_are_not_followed() {
+    let folder = folder(&[("a/b.md", b"b"), ("c.md", b"c")]);
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(folder.path().join(to), folder.path().join(name));
+    link("", "a/loop").unwrap();
+    link("a", "again").unwrap();
+    link("nowhere.md", "nowhere.md").unwrap();
+    link("c.md", "link.md").unwrap();
+    let mut reader = CorpusReader::open(folder.path(), &usual()).unwrap();
+    let keys: Vec<String> = reader.by_ref().map(|item| item.unwrap().value.key).collect();
+    assert_eq!(keys, ["a/b.md", "c.md", "link.md"]);
+    let expected = "files that are no Markdown or text are left out: 3 symbolic links to folders or to nothing";
+    assert_eq!(reader.warnings(), [expected]);
+    // The folder itself may be a link.
+    assert_eq!(read_with(&folder.path().join("again"), &usual()).unwrap()[0].1.key, "b.md");
+}
+
+const SECTIONS: &str = "# Manual\n\nIntro one. Intro two.\n\n## Install\n\n### Linux\n\nRun this now. Then that.\n\n### Windows\n\nClick here.\n\n```sh\n## no heading\n```\n\n## Use\n\nOne two three four five six seven.\n";
+
+#[test]
+fn passages_begin_at_headings_and_know_them() {
+    let folder = folder(&[("m.md", SECTIONS.as_bytes()), ("plain.txt", b"One two.\n\n## Three\n\nFour.")]);
+    let found = read_with(folder.path(), &split(6)).unwrap();
+    let expected = [
+        ("m.md#0", "Manual", "Intro one. Intro two.", r#"{"path":"m.md","document":"m.md","passage":0}"#),
+        (
+            "m.md#1",
+            "Manual",
+            "Install\n\nLinux\n\nRun this now.",
+            r#"{"path":"m.md","document":"m.md","passage":1,"heading":"Install > Linux"}"#,
+        ),
+        (
+            "m.md#2",
+            "Manual",
+            "Then that.",
+            r#"{"path":"m.md","document":"m.md","passage":2,"heading":"Install > Linux"}"#,
+        ),
+        (
+            "m.md#3",
+            "Manual",
+            "Windows\n\nClick here.\n\n## no heading",
+            r#"{"path":"m.md","document":"m.md","passage":3,"heading":"Install > Windows"}"#,
+        ),
+        // A heading is with what follows it, though the sentence is then too long.
+        (
+            "m.md#4",
+            "Manual",
+            "Use\n\nOne two three four five",
+            r#"{"path":"m.md","document":"m.md","passage":4,"heading":"Use"}"#,
+        ),
+        ("m.md#5", "Manual", "six seven.", r#"{"path":"m.md","document":"m.md","passage":5,"heading":"Use"}"#),
+        (
+            "plain.txt#0",
+            "plain",
+            "One two.\n\n## Three\n\nFour.",
+            r#"{"path":"plain.txt","document":"plain.txt","passage":0}"#,
+        ),
+    ];
+    assert_eq!(shown(&found), expected);
+    for found in CorpusReader::open(&folder.path().join("m.md"), &split(6)).unwrap() {
+        let passage = found.unwrap().value;
+        let place = passage.place.unwrap();
+        assert_eq!(place.document()[place.bytes()], passage.text);
+    }
+}
+
+#[test]
+fn fields_of_passages_are_reserved() {
+    for (field, is_refused) in [("document", true), ("passage", true), ("heading", true), ("headings", false)] {
+        let source = format!("---\n{field}: x\n---\n## H\n\ntext");
+        let (_folder, path) = file("a.md", &source);
+        let found = read_with(&path, &split(5));
+        assert_eq!(found.is_err(), is_refused, "{field}");
+        assert!(read_with(&path, &usual()).is_ok());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// No bytes end in a panic, and all that is read can be stored.
+    #[test]
+    fn any_file_is_read_or_refused(
+        source in "(---\\n)?(title: |[a-z]{1,3}: |[a-z]{1,3}|[#>*_`~=|\\[\\]()!<>&;:{},'\"^%@-]{1,3}|\\r?\\n|\\n\\n|    |---\\n|é|東。| |\\t|\\u{0}|\\u{feff}){0,60}",
+        bytes in prop::option::weighted(0.1, (0_usize..100, any::<u8>())),
+        words in 1_usize..9,
+    ) {
+        let mut content = source.into_bytes();
+        if let Some((at, byte)) = bytes {
+            content.insert(at.min(content.len()), byte);
+        }
+        let (_folder, path) = file("a.md", &content);
+        let options = ReadOptions { max_bad: Some(1), allow_empty: true, ..split(words) };
+        for found in CorpusReader::open(&path, &options).into_iter().flatten() {
+            prop_assert!(!found.unwrap().value.passage().is_empty());
+        }
+    }
+
+    /// Passages have each word of the text once, in its order, and none has more than it may.
+    #[test]
+    fn passages_under_headings_have_all_words(
+        blocks in prop::collection::vec(("(# |## |### |#### |)", 1_usize..9), 1..20),
+        words in 1_usize..7,
+    ) {
+        let mut next = 0;
+        let mut source = String::new();
+        for (mark, count) in &blocks {
+            let block: Vec<String> = (next..next + count).map(|number| format!("w{number}{}", if number % 3 == 0 { "." } else { "" })).collect();
+            next += count;
+            source.extend([mark, block.join(" ").as_str(), "\n\n"]);
+        }
+        let (_folder, path) = file("a.md", &source);
+        let whole = read_with(&path, &usual()).unwrap();
+        let passages = read_with(&path, &split(words)).unwrap();
+        let texts: Vec<&str> = passages.iter().map(|(_, passage)| passage.text.as_str()).collect();
+        let all: Vec<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
+        prop_assert_eq!(all, whole[0].1.text.split_whitespace().collect::<Vec<_>>());
+        prop_assert!(texts.iter().all(|text| text.split_whitespace().count() <= words));
+    }
+}
