@@ -36,6 +36,8 @@ STANDS_FOR = {
     ".models/reranker": str(ROOT / "encoder/tests/golden/tiny/cross-classic"),
 } | {address: "127.0.0.1:0" for address in (*GRPC, "127.0.0.1:7780")}
 ENCODER = "http://127.0.0.1:7701"
+# Documents of ours as a folder of notes: the names of folders before a `-`.
+NOTES = ("README.md", "CHANGELOG.md", "indexer-README.md", "searcher-README.md", "deploy/README.md")
 # Small files that the reader has.
 FILES = {
     "new.jsonl": {"_id": "n1", "text": "A comet is a body of ice and dust."},
@@ -153,6 +155,10 @@ def run_all(root, binaries, model, folder):
     (folder / ".models").mkdir()
     (folder / ".models/minilm").symlink_to(model)
     (folder / "quickstart").symlink_to(root / "deploy/quickstart")
+    # Somebody's notes.
+    (folder / "notes/deploy").mkdir(parents=True)
+    for name in NOTES:
+        (folder / "notes" / name).write_bytes((root / name.replace("-", "/")).read_bytes())
     with gzip.open(folder / "corpus.jsonl.gz", "wb") as packed:
         packed.write((root / "deploy/quickstart/corpus.jsonl").read_bytes())
     for name, record in FILES.items():

@@ -22,6 +22,8 @@ pub const MAX_K: u32 = 10_000;
 pub const MAX_FIELDS: usize = 64;
 /// Fewest and most bytes of a snippet.
 pub const SNIPPET_BYTES: std::ops::RangeInclusive<u32> = 16..=4096;
+/// Fewest and most bytes of what stands around a passage.
+pub const SURROUNDING_BYTES: std::ops::RangeInclusive<u32> = 16..=65_536;
 /// Hits that a cross encoder scores again, of one question.
 pub const MAX_RERANK: u32 = 1000;
 /// Pairs of a question and a text that one `SearchBatchRequest` may have scored by a cross encoder.

@@ -6,6 +6,7 @@
 //! | `index.rs` | names of indexes |
 //! | `passages.rs` | documents of which texts to embed are passages |
 //! | `search.rs` | searches, alone and in batches |
+//! | `surrounding.rs` | what stands around hits |
 //! | `violations.rs` | the list of violations |
 //! | `filter.rs` | filters of any depth |
 
@@ -13,6 +14,7 @@ mod filter;
 mod index;
 mod passages;
 mod search;
+mod surrounding;
 mod violations;
 
 use std::collections::HashMap;

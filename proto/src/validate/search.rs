@@ -1,7 +1,7 @@
 //! Searches, alone and in batches.
 
 use super::violations::{Check, Violations};
-use super::{filter, index};
+use super::{filter, index, surrounding};
 use crate::limits;
 use crate::v1;
 
@@ -91,6 +91,7 @@ pub(super) fn search_fields(check: &mut Check, at: &str, request: &v1::SearchReq
         check.fail(format!("{at}fields"), "expected none with `keys_only`, which leaves all of them out");
     }
     snippet(check, at, request);
+    surrounding::surrounding(check, at, request);
     if let Some(group_by) = &request.group_by {
         groups(check, at, request.mode(), group_by);
     }

@@ -40,6 +40,9 @@ fn hits(all: &[v1::Hit]) -> Value {
                 "text": text,
                 "highlights": highlights.iter().map(|range| json!([range.start, range.end])).collect::<Value>(),
             })),
+            "surrounding": hit.surrounding.as_ref().map(|v1::Surrounding { before, after, start, end, document_bytes }| json!({
+                "before": before, "after": after, "start": start, "end": end, "document_bytes": document_bytes,
+            })),
             "group": hit.group.as_ref().map(|group| json!({"value_json": value(group), "hits": hits(&group.hits)})),
         })
     };

@@ -48,6 +48,9 @@ pub(super) struct Query {
     /// Bytes of each hit's snippet, 16 to 4096: the part of its text that says most about the question's words.
     #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
     snippet: u32,
+    /// Bytes of what stands around each hit in its document, 16 to 65536, where the index has passages of documents.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    surrounding: u32,
     /// Print the reply as JSON.
     #[arg(long)]
     json: bool,
@@ -58,7 +61,7 @@ pub(super) struct Query {
 impl Query {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let asked = self.search.request(self.server.index.clone(), self.fields)?;
-        let request = v1::SearchRequest { snippet_bytes: self.snippet, ..asked };
+        let request = v1::SearchRequest { snippet_bytes: self.snippet, surrounding_bytes: self.surrounding, ..asked };
         // Checked here and by the server, so that a wrong argument is refused without one.
         dyad_proto::validate::search_request(&request).map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;

@@ -108,6 +108,17 @@ fn text_of(hit: &v1::Hit) -> String {
     marked.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A passage in its document, on one line: what stands before it, the passage in brackets, and what stands after it.
+fn in_document(around: &v1::Surrounding, document: Option<&v1::Document>) -> String {
+    let v1::Surrounding { before, after, end, document_bytes, start } = around;
+    let passage = document.map_or("passage", |document| document.text.as_str());
+    let (dots_before, dots_after) =
+        (before.len() < *start as usize, after.len() < document_bytes.saturating_sub(*end) as usize);
+    let dots = |are: bool| if are { "..." } else { "" };
+    let shown = format!("{} {before} [{passage}] {after} {}", dots(dots_before), dots(dots_after));
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn print_ranking(out: &mut impl Write, hits: &[v1::Hit], reranked: bool) -> io::Result<()> {
     if hits.is_empty() {
         return writeln!(out, "  no hits");
@@ -126,6 +137,9 @@ fn print_ranking(out: &mut impl Write, hits: &[v1::Hit], reranked: bool) -> io::
         let (key, text) = (cut(&hit.key, width), text_of(hit));
         let rerank = again(&hit.rerank.map_or("-".to_owned(), |place| format!("{:.4}", place.score)));
         writeln!(out, "  {:>4}  {rerank}{:>8.4}  {dense:>5}  {bm25:>5}  {key:<width$}  {text}", hit.rank, hit.score)?;
+        if let Some(around) = &hit.surrounding {
+            writeln!(out, "  {:>4}  {}", "", in_document(around, hit.document.as_ref()))?;
+        }
         for other in hit.group.iter().flat_map(|group| &group.hits) {
             let (dense, bm25) = (rank(other.dense), rank(other.bm25));
             let (key, text) = (cut(&other.key, width), text_of(other));

@@ -209,7 +209,8 @@ fn documents_ns(plan: &Plan) -> u64 {
     let fields = if plan.fields == StoredFields::None { 0 } else { hits * DOCUMENT_NS };
     let snippets = if plan.snippet_bytes == 0 { 0 } else { hits * (DOCUMENT_NS + SNIPPET_NS) };
     let values = if plan.group_by.is_some() { plan.depth() as u64 * VALUE_NS } else { 0 };
-    fields.max(snippets) + plan.rerank_depth as u64 * DOCUMENT_NS + values
+    let surroundings = if plan.surrounding_bytes == 0 { 0 } else { 2 * hits * DOCUMENT_NS };
+    fields.max(snippets) + surroundings + plan.rerank_depth as u64 * DOCUMENT_NS + values
 }
 
 fn nanos(nanos: u64) -> Duration {

@@ -87,6 +87,8 @@ pub struct Plan {
     pub fields: StoredFields,
     /// Most bytes of a hit's snippet; 0 for none.
     pub snippet_bytes: usize,
+    /// Most bytes of what stands around a hit in its document; 0 for none.
+    pub surrounding_bytes: usize,
     /// How hits are grouped, if they are.
     pub group_by: Option<GroupBy>,
     /// Best hits that a cross encoder scores again; 0 for none.
@@ -136,6 +138,7 @@ impl Plan {
             fusion: fusion(request, learned.unwrap_or_default()),
             fields: if request.keys_only { StoredFields::None } else { StoredFields::named(&request.fields) },
             snippet_bytes: request.snippet_bytes as usize,
+            surrounding_bytes: request.surrounding_bytes as usize,
             group_by: request
                 .group_by
                 .as_ref()
@@ -194,7 +197,7 @@ impl Plan {
 
     /// Whether the reply has anything of the hits' documents but their keys.
     pub fn wants_documents(&self) -> bool {
-        self.fields != StoredFields::None || self.snippet_bytes > 0
+        self.fields != StoredFields::None || self.snippet_bytes > 0 || self.surrounding_bytes > 0
     }
 
     /// Hits that each ranking is asked for.

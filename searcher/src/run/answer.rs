@@ -6,6 +6,7 @@ use dyad_index::lexical::{FieldValue, Snippet, StoredDocument};
 use dyad_index::snapshot::Coverage;
 
 use super::reply_memory::ReplyBudget;
+use super::surrounding::Surrounding;
 use crate::fusion::{Fusion, Placement};
 use crate::metrics::{Answered, CacheKind, Metrics};
 use crate::plan::Mode;
@@ -31,6 +32,8 @@ pub struct AnswerHit {
     pub document: Option<StoredDocument>,
     /// Part of the text, where asked for.
     pub snippet: Option<Snippet>,
+    /// What stands around it in its document, where asked for.
+    pub surrounding: Option<Surrounding>,
     /// The group of which it is the best hit, where hits are grouped.
     pub group: Option<AnswerGroup>,
 }
@@ -238,6 +241,7 @@ pub(super) mod tests {
             node: 0,
             document: None,
             snippet: None,
+            surrounding: None,
             group: None,
         };
         keys.chars().map(hit).collect()

@@ -20,6 +20,7 @@
 //! | `rank.rs` | the answer, made of the ranking's hits |
 //! | `rerank.rs` | the best hits in the order of a cross encoder's scores |
 //! | `groups.rs` | groups of hits with the same value of a field |
+//! | `surrounding.rs` | what stands around a passage in its document |
 //! | `deeper.rs` | answers that need deeper rankings, or reply memory |
 //! | `cancellation.rs` | cancellation of a request's work: its deadline, and a client that has left |
 //! | `answer.rs` | the answer |
@@ -70,6 +71,7 @@ mod rerank;
 mod sample;
 mod scope;
 mod served_index;
+mod surrounding;
 mod threads;
 mod turns;
 mod warm_up;
@@ -86,4 +88,5 @@ pub use reply_memory::ReplyBudget;
 pub use rerank::no_gain;
 pub use sample::Sample;
 pub use served_index::{IndexPath, ServedIndex};
+pub use surrounding::Surrounding;
 pub use turns::{Turn, Turns, UntilNext};

@@ -14,6 +14,7 @@ use super::batch::{Batch, BatchItem, Filtered, PartResults, Vector, micros};
 use super::fuse::{NO_THRESHOLD, fusion};
 use super::groups::HitGroup;
 use super::reply_memory::ReplyBudget;
+use super::surrounding::Surroundings;
 use crate::error::{Error, Result};
 use crate::fusion::Placement;
 use crate::plan::{Mode, StoredFields};
@@ -168,9 +169,22 @@ fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBud
         .as_ref()
         .map(|question| question.weigh(batch.statistics()?, &**cancel)?.ok_or_else(|| cancel.deadline_error()));
     let snippets = weighed.transpose()?.map(|weighed| Snippets::new(&weighed, plan.snippet_bytes));
-    let fill = |hit: &mut AnswerHit| -> Result<()> {
+    let surroundings = |bytes| {
+        Ok::<_, Error>(Surroundings::new(
+            snapshot,
+            bytes,
+            batch.allowed_to_caller()?.map(|allowed| Arc::clone(&allowed.shards)),
+        ))
+    };
+    let mut surroundings = Some(plan.surrounding_bytes).filter(|bytes| *bytes > 0).map(surroundings).transpose()?;
+    let mut fill = |hit: &mut AnswerHit| -> Result<()> {
         cancel.check()?;
         let document = snapshot.document(hit.shard, hit.node)?;
+        if let Some(surroundings) = &mut surroundings {
+            hit.surrounding = surroundings.of(hit.shard, hit.node, &document.text)?;
+            let shown = hit.surrounding.as_ref();
+            budget.take_bytes(shown.map_or(0, |shown| shown.before.len() + shown.after.len()))?;
+        }
         if let Some(snippets) = &snippets {
             let snippet = snippets.of(&document.text);
             budget.take_bytes(snippet.text.len() + size_of_val(&*snippet.highlights))?;
@@ -186,7 +200,7 @@ fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBud
     let lists = answer.compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
     for hit in answer.hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
         fill(hit)?;
-        hit.group.iter_mut().flat_map(|group| &mut group.hits).try_for_each(fill)?;
+        hit.group.iter_mut().flat_map(|group| &mut group.hits).try_for_each(&mut fill)?;
     }
     answer.timings.fetch_us = micros(fetching);
     answer.timings.total_us = micros(batch.started);
@@ -229,7 +243,8 @@ impl Ranking<'_> {
             // None where the keys are damaged.
             let key = self.snapshot.key(shard, node)?.to_owned();
             let rerank = None;
-            Some(AnswerHit { key, score, dense, bm25, rerank, shard, node, document: None, snippet: None, group: None })
+            let (document, snippet, surrounding, group) = (None, None, None, None);
+            Some(AnswerHit { key, score, dense, bm25, rerank, shard, node, document, snippet, surrounding, group })
         };
         hits.into_iter().filter_map(with_placements).collect()
     }

@@ -13,6 +13,7 @@ use crate::fusion::{Fusion, Placement};
 use crate::plan::Mode;
 use crate::run::{
     Answer, AnswerGroup, AnswerHit, Compared, Engine, Explanation, FilterExecution, Sample, ServedIndex, StageTimings,
+    Surrounding,
 };
 
 pub(super) fn document(document: StoredDocument) -> v1::Document {
@@ -132,6 +133,7 @@ fn hits(all: Vec<AnswerHit>, offset: usize) -> Vec<v1::Hit> {
         rerank: hit.rerank.map(placement),
         document: hit.document.map(document),
         snippet: hit.snippet.map(snippet),
+        surrounding: hit.surrounding.map(surrounding),
         // The best hit is the first of its group.
         group: hit.group.map(|AnswerGroup { value, hits: others }| v1::Group {
             value: value.map(field_value),
@@ -144,6 +146,12 @@ fn hits(all: Vec<AnswerHit>, offset: usize) -> Vec<v1::Hit> {
 fn snippet(snippet: Snippet) -> v1::Snippet {
     let highlight = |range: std::ops::Range<usize>| v1::Highlight { start: range.start as u32, end: range.end as u32 };
     v1::Snippet { text: snippet.text, highlights: snippet.highlights.into_iter().map(highlight).collect() }
+}
+
+fn surrounding(surrounding: Surrounding) -> v1::Surrounding {
+    let Surrounding { before, after, bytes, document_bytes } = surrounding;
+    let (start, end, document_bytes) = (bytes.start as u32, bytes.end as u32, document_bytes as u32);
+    v1::Surrounding { before, after, start, end, document_bytes }
 }
 
 fn field_value(value: FieldValue) -> v1::FilterValue {

@@ -23,7 +23,7 @@ use crate::http::{Http, over_secured};
 
 const QUERY: &str = "the deep planet number 20";
 
-fn equals(field: &str, text: &str) -> v1::Filter {
+pub(crate) fn equals(field: &str, text: &str) -> v1::Filter {
     let value = Some(v1::FilterValue { value: Some(Value::Text(text.into())) });
     v1::Filter { condition: Some(Condition::Equals(v1::FieldEquals { field: field.into(), value })) }
 }
@@ -45,6 +45,7 @@ pub(crate) async fn guarded() -> Guarded {
     for name in ["all", "others"] {
         fs_err::create_dir(at(name)).unwrap();
         write_index(&at(name), 1, "f00d");
+        crate::surrounding::write_places(&at(name));
     }
     let (keys, audit) = (at("keys.json"), at("audit.jsonl"));
     KeyFile::change(&keys, |_| Ok(())).unwrap();

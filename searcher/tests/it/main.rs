@@ -38,6 +38,7 @@ mod rerank_gain;
 mod search;
 mod snippets;
 mod stores;
+mod surrounding;
 mod tenants;
 mod vectors;
 

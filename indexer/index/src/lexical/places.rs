@@ -215,12 +215,19 @@ impl Places {
         GoneText { by_document }
     }
 
+    /// The same of all but the passages that are these nodes.
+    pub fn all_but(&self, nodes: u32, is_kept: impl Fn(u32) -> bool) -> GoneText {
+        let whole = (0..self.documents() as u32).map(|document| (document, vec![Range { start: 0, end: usize::MAX }]));
+        self.gone(nodes, |node| !is_kept(node), whole.collect())
+    }
+
     /// The text of a document, with spaces in place of what is gone.
     pub fn text_without(&self, document: u32, gone: &GoneText) -> Result<String> {
         let text = self.text(document)?;
         let Some(gone) = gone.by_document.get(&document) else { return Ok(text) };
         let mut left = text.clone();
-        for bytes in gone {
+        for Range { start, end } in gone {
+            let bytes = *start..(*end).min(text.len());
             if left.get(bytes.clone()).is_some() {
                 left.replace_range(bytes.clone(), &" ".repeat(bytes.len()));
             }
@@ -319,6 +326,8 @@ mod tests {
             let left = shown(gone);
             assert_eq!((left.as_str(), left.len()), (expected, text.len()), "{gone:?}");
         }
+        let all_but_two = places.all_but(5, |node| node == 2);
+        assert_eq!(places.text_without(0, &all_but_two).unwrap(), "         Zwei.      ");
         let first = vec![Range { start: 0, end: 5 }];
         let gone = places.gone(5, |node| node == 3, [(0, first)].into());
         assert_eq!(places.place(2, &gone).unwrap().unwrap().document.unwrap().as_ref(), "Eins ß. Zwei. Dr   ");

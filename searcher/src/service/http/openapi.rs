@@ -44,7 +44,7 @@ fn index() -> Value {
 }
 
 /// What validation asks of a field beyond its type: message, field, schema.
-fn bounds() -> [(&'static str, &'static str, Value); 28] {
+fn bounds() -> [(&'static str, &'static str, Value); 29] {
     let numbers = |minimum: u32, maximum: u32| json!({"minimum": minimum, "maximum": maximum});
     let items = |least: usize, most: usize| json!({"minItems": least, "maxItems": most});
     let text = |most: usize| json!({"minLength": 1, "maxLength": most, "pattern": "\\S"});
@@ -61,6 +61,7 @@ fn bounds() -> [(&'static str, &'static str, Value); 28] {
         ("SearchRequest", "fingerprint", json!({"maxLength": limits::MAX_FINGERPRINT_BYTES})),
         ("SearchRequest", "fields", items(0, limits::MAX_FIELDS)),
         ("SearchRequest", "snippet_bytes", numbers(0, *limits::SNIPPET_BYTES.end())),
+        ("SearchRequest", "surrounding_bytes", numbers(0, *limits::SURROUNDING_BYTES.end())),
         ("SearchRequest", "rerank_depth", numbers(0, limits::MAX_RERANK)),
         ("SearchRequest", "index", index()),
         ("GetDocumentsRequest", "index", index()),

@@ -29,6 +29,7 @@ class Arguments(TypedDict, total=False):
     keys_only: bool
     fields: Sequence[str]
     snippet_bytes: int
+    surrounding_bytes: int
     group_by: str | None
     group_hits: int
     rerank_depth: int
@@ -71,6 +72,8 @@ class Request:
     fields: Sequence[str] = ()
     #: Bytes of each hit's snippet; 0 for none.
     snippet_bytes: int = 0
+    #: Bytes of what stands around each hit in its document, where it is a passage of one; 0 for none.
+    surrounding_bytes: int = 0
     #: Field whose values group the hits; `k` and `offset` then count groups.
     group_by: str | None = None
     #: Hits of each group.
@@ -110,6 +113,7 @@ class Request:
             keys_only=self.keys_only,
             fields=texts("fields", self.fields),
             snippet_bytes=self.snippet_bytes,
+            surrounding_bytes=self.surrounding_bytes,
             fusion=_FUSIONS[self.fusion],  # type: ignore[arg-type]
             dense_weight=self.dense_weight,
             fusion_depth=self.fusion_depth,
