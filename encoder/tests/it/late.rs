@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dyad_encoder::Tower;
 use dyad_encoder::model::VectorLength;
 use dyad_encoder::tokenize::{Budget, DocumentWindow, Tokens};
+use dyad_encoder::{Compute, Dtype, Model, Tower};
 use serde_json::json;
 
-use crate::fixture::{cosine, open, path_of, real_model, rows};
+use crate::fixture::{cosine, open, path_of, real_model, rows, tiny, worst};
 
 /// A document with the bytes of its sentences.
 fn document(sentences: usize) -> (String, Vec<Range<usize>>) {
@@ -90,4 +90,31 @@ fn passages_have_the_means_of_their_tokens_in_the_document() {
     let mut models = ["bert", "mpnet", "roberta", "st5", "gtr"].map(|name| checkpoints.join(name)).to_vec();
     models.extend(real_model(test));
     compare(&python, &models);
+}
+
+/// In fewer digits, passages are as near to their f32 vectors as texts are: the bounds of `int8.rs`, and of bf16.
+#[test]
+fn passages_in_int8_and_bf16_are_near_their_f32_vectors() {
+    let test = "passages_in_int8_and_bf16_are_near_their_f32_vectors";
+    let mut models = vec![(tiny("plain"), 0.99), (tiny("classic-mean"), 0.99)];
+    models.extend(real_model(test).map(|model| (model, 0.98)));
+    for (model, int8) in models {
+        let (text, passages) = document(60);
+        let by = |dtype: Dtype| {
+            let compute = Compute { threads: Some(1), dtype, ..Compute::default() };
+            let encoder = Model::open(&model, &compute).unwrap();
+            let windows = encoder.tokenizer().windows(Tower::Answer, &text, &passages).unwrap();
+            let tokens: Vec<Tokens> = windows.into_iter().map(|window| window.tokens).collect();
+            let vectors = encoder.embed_while(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, |_| true);
+            rows(&vectors.unwrap().unwrap(), encoder.info().dim)
+        };
+        let exact = by(Dtype::F32);
+        assert_eq!(exact.len(), passages.len());
+        for (dtype, least) in [(Dtype::Int8, int8), (Dtype::Bf16, 0.99)] {
+            let rounded = by(dtype);
+            assert_ne!(rounded, exact, "{dtype}");
+            let worst = worst(&exact, &rounded);
+            assert!(worst > least, "{}, {dtype}: {worst}", model.display());
+        }
+    }
 }
