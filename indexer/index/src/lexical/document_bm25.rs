@@ -33,6 +33,17 @@ pub struct DocumentScores {
     bound: f32,
 }
 
+/// The outcome of [`Weighed::document_scores`].
+#[derive(Debug)]
+pub enum WeighedDocuments {
+    /// What documents add.
+    Scores(DocumentScores),
+    /// No two passages that count are of one document: passages have the scores that they have without documents.
+    Absent,
+    /// The work was cancelled.
+    Cancelled,
+}
+
 impl std::fmt::Debug for DocumentScores {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (weight, documents) = (self.weight, self.documents.len());
@@ -138,40 +149,48 @@ impl<'a> Holding<'a> {
         self.statistics.inverse_frequency(self.documents.len())
     }
 
-    /// The term's part of a document's score.
-    fn score(&self, document: u32) -> f32 {
-        let (frequency, length) = (self.frequency(document) as f32, self.statistics.length(document) as f32);
-        let norm = K1 * (1.0 - B + B * length / self.statistics.average_length());
-        self.inverse_frequency() * (K1 + 1.0) * (frequency / (frequency + norm))
+    /// The term's part of documents' scores.
+    fn scorer(&self) -> impl Fn(u32) -> f32 {
+        let weight = self.inverse_frequency() * (K1 + 1.0);
+        let (constant, of_length) = (K1 * (1.0 - B), K1 * B / self.statistics.average_length());
+        move |document| {
+            let frequency = self.frequency(document) as f32;
+            let norm = constant + of_length * self.statistics.length(document) as f32;
+            weight * (frequency / (frequency + norm))
+        }
     }
 }
 
 impl Weighed<'_> {
     /// The BM25 scores of all documents, times `weight`, with the same passages counted as in `corpus`. The postings of each term are read once, on this
-    /// thread. None where `cancel` ended the work.
+    /// thread. `cancel` is polled between blocks of postings.
     pub fn document_scores(
         &self,
         corpus: &CorpusStatistics,
         documents: &Arc<PassageDocuments>,
         weight: f32,
         cancel: &dyn Cancel,
-    ) -> Result<Option<DocumentScores>> {
-        let Some(mut holding) = Holding::new(corpus, documents, cancel)? else { return Ok(None) };
-        let (current, first) = self.terms();
-        let Some((current, mut bound)) = weighted_scores(&mut holding, current, weight, cancel)? else {
-            return Ok(None);
+    ) -> Result<WeighedDocuments> {
+        let Some(mut holding) = Holding::new(corpus, documents, cancel)? else {
+            return Ok(WeighedDocuments::Cancelled);
         };
-        let first = match first {
-            None => None,
-            Some(terms) => match weighted_scores(&mut holding, terms, weight, cancel)? {
-                None => return Ok(None),
-                Some((scores, of_first)) => {
-                    bound = of_first.max(bound);
-                    Some(scores)
-                }
-            },
+        if !holding.statistics.has_several_passages() {
+            return Ok(WeighedDocuments::Absent);
+        }
+        let (terms, terms_of_first) = self.terms();
+        let mut scores =
+            DocumentScores { documents: Arc::clone(documents), weight, current: Vec::new(), first: None, bound: 0.0 };
+        let Some((current, bound)) = weighted_scores(&mut holding, terms, weight, cancel)? else {
+            return Ok(WeighedDocuments::Cancelled);
         };
-        Ok(Some(DocumentScores { documents: Arc::clone(documents), weight, current, first, bound }))
+        (scores.current, scores.bound) = (current, bound);
+        if let Some(terms) = terms_of_first {
+            let Some((first, bound)) = weighted_scores(&mut holding, terms, weight, cancel)? else {
+                return Ok(WeighedDocuments::Cancelled);
+            };
+            (scores.first, scores.bound) = (Some(first), scores.bound.max(bound));
+        }
+        Ok(WeighedDocuments::Scores(scores))
     }
 
     /// A passage's score, if it or its document has any of the terms, and its explanation as JSON: that of [`Weighed::explain`], and the part of the
@@ -210,7 +229,7 @@ impl Weighed<'_> {
 
 impl Holding<'_> {
     fn explain(&self, word: &str, document: u32) -> Explanation {
-        let (statistics, score) = (self.statistics, self.score(document));
+        let (statistics, score) = (self.statistics, self.scorer()(document));
         let mut of_term = Explanation::new_with_string(
             format!("idf (k1 + 1) tf / (tf + k1 (1 - b + b dl / avgdl)) of `{word}`"),
             score,
@@ -240,12 +259,13 @@ fn weighted_scores(
             return Ok(None);
         }
         total_idf += holding.inverse_frequency();
+        let score = holding.scorer();
         for document in &holding.documents {
             if let Some(sum) = scores.get_mut(*document as usize) {
                 if *sum == 0.0 {
                     matching.push(*document);
                 }
-                *sum += holding.score(*document);
+                *sum += score(*document);
             }
         }
     }

@@ -1,20 +1,47 @@
 //! Statistics of whole documents for BM25: each is its passages together, of all shards.
 
-use super::statistics::CorpusStatistics;
-use super::{PassageDocuments, text_error};
-use crate::cancel::Cancel;
-use crate::error::Result;
-
-/// Passages between two checks for cancellation.
-const PASSAGES_BETWEEN_CHECKS: u32 = 1 << 16;
-
 /// Number and lengths of the documents that have passages which count: those that are not deleted, or a part of them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DocumentStatistics {
     documents: u64,
+    passages: u64,
     tokens: u64,
     /// In terms, by number: the sums over the passages that count.
     lengths: Vec<u32>,
+}
+
+/// Adds up the passages that count.
+#[derive(Debug)]
+pub(super) struct DocumentCounter {
+    /// By number; none where no passage counts. A length alone may be 0.
+    lengths: Vec<Option<u32>>,
+    passages: u64,
+}
+
+impl DocumentCounter {
+    /// Of that many documents.
+    pub(super) fn new(documents: usize) -> Self {
+        Self { lengths: vec![None; documents], passages: 0 }
+    }
+
+    /// A passage of a document counts, with a length in terms.
+    pub(super) fn add(&mut self, document: u32, length: u64) {
+        if let Some(sum) = self.lengths.get_mut(document as usize) {
+            let own = u32::try_from(length).unwrap_or(u32::MAX);
+            *sum = Some(sum.unwrap_or_default().saturating_add(own));
+            self.passages += 1;
+        }
+    }
+
+    pub(super) fn statistics(self) -> DocumentStatistics {
+        let counted = || self.lengths.iter().flatten();
+        DocumentStatistics {
+            documents: counted().count() as u64,
+            passages: self.passages,
+            tokens: counted().map(|length| u64::from(*length)).sum(),
+            lengths: self.lengths.iter().map(|length| length.unwrap_or_default()).collect(),
+        }
+    }
 }
 
 impl DocumentStatistics {
@@ -29,6 +56,11 @@ impl DocumentStatistics {
         self.documents
     }
 
+    /// Whether any document has more than one passage that counts.
+    pub(super) fn has_several_passages(&self) -> bool {
+        self.passages > self.documents
+    }
+
     /// Mean length in terms.
     pub(super) fn average_length(&self) -> f32 {
         self.tokens as f32 / self.documents.max(1) as f32
@@ -37,40 +69,5 @@ impl DocumentStatistics {
     /// Length of a document in terms.
     pub(super) fn length(&self, document: u32) -> u32 {
         self.lengths.get(document as usize).copied().unwrap_or_default()
-    }
-}
-
-impl CorpusStatistics {
-    /// Adds the lengths of all passages that count; nothing where `cancel`, which is polled between passages, ended the work.
-    pub(super) fn count_documents(
-        &self,
-        passages: &PassageDocuments,
-        cancel: &dyn Cancel,
-    ) -> Result<Option<DocumentStatistics>> {
-        // With the document's length: whether it counts. A length alone may be 0.
-        let mut lengths: Vec<Option<u32>> = vec![None; passages.len()];
-        for (number, shard) in self.shards().iter().enumerate() {
-            let Some(segment) = shard.searcher.segment_readers().first() else { continue };
-            let norms = segment.get_fieldnorms_reader(shard.body).map_err(text_error(&shard.path))?;
-            let length =
-                |node| shard.lengths.as_ref().map_or_else(|| u64::from(norms.fieldnorm(node)), |all| all.of(node));
-            let counted = self.counted(number);
-            for (node, document) in (0_u32..).zip(passages.of_shard(number)) {
-                if node.is_multiple_of(PASSAGES_BETWEEN_CHECKS) && cancel.is_cancelled() {
-                    return Ok(None);
-                }
-                if counted.is_some_and(|counted| !counted.contains(node)) {
-                    continue;
-                }
-                if let Some(sum) = lengths.get_mut(*document as usize) {
-                    let own = u32::try_from(length(node)).unwrap_or(u32::MAX);
-                    *sum = Some(sum.unwrap_or_default().saturating_add(own));
-                }
-            }
-        }
-        let counted = || lengths.iter().flatten();
-        let (documents, tokens) = (counted().count() as u64, counted().map(|length| u64::from(*length)).sum());
-        let lengths = lengths.iter().map(|length| length.unwrap_or_default()).collect();
-        Ok(Some(DocumentStatistics { documents, tokens, lengths }))
     }
 }

@@ -66,7 +66,7 @@ mod writer;
 pub use analyzer::terms;
 pub use bm25::Weighed;
 pub use column::{COLUMN_BYTES, ColumnValue, FieldColumn};
-pub use document_bm25::{DocumentScores, ShardDocumentScores};
+pub use document_bm25::{DocumentScores, ShardDocumentScores, WeighedDocuments};
 pub use exact_number::ExactNumber;
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use fields_of::{MetadataFieldName, MetadataFields};

@@ -10,7 +10,7 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet as _, Searcher, TERMINATED, Term};
 
 use super::analyzer::Analyzer;
-use super::document_statistics::DocumentStatistics;
+use super::document_statistics::{DocumentCounter, DocumentStatistics};
 use super::lengths::DocumentLengths;
 use super::schema::schema;
 use super::{PassageDocuments, TextShard, text_error};
@@ -19,7 +19,7 @@ use crate::deletions::Deletions;
 use crate::error::Result;
 use crate::search::NodeSet;
 
-/// Postings that are read between two checks for cancellation.
+/// Postings or passages that are read between two checks for cancellation.
 const CHECKED: u32 = 1 << 14;
 
 /// Statistics of the whole corpus, without deleted documents. Count and frequencies come from the same segments, so that no
@@ -41,7 +41,7 @@ pub(super) struct CountedShard {
     pub(super) searcher: Searcher,
     pub(super) body: Field,
     analyzer: Analyzer,
-    pub(super) lengths: Option<DocumentLengths>,
+    lengths: Option<DocumentLengths>,
 }
 
 /// The documents that are counted, where they are not all.
@@ -123,6 +123,26 @@ impl CorpusStatistics {
         let documents = nodes.iter().map(|nodes| nodes.len() as u64).sum();
         let part = Some(Part { nodes, documents, tokens });
         Ok(Self { part, documents: Arc::default(), ..self.clone() })
+    }
+
+    /// Nothing where `cancel`, which is polled between passages, ended the work.
+    fn count_documents(&self, passages: &PassageDocuments, cancel: &dyn Cancel) -> Result<Option<DocumentStatistics>> {
+        let mut counter = DocumentCounter::new(passages.len());
+        for (number, CountedShard { path, searcher, body, lengths, .. }) in self.shards.iter().enumerate() {
+            let Some(segment) = searcher.segment_readers().first() else { continue };
+            let norms = segment.get_fieldnorms_reader(*body).map_err(text_error(path))?;
+            let counted = self.counted(number);
+            for (node, document) in (0_u32..).zip(passages.of_shard(number)) {
+                if node.is_multiple_of(CHECKED) && cancel.is_cancelled() {
+                    return Ok(None);
+                }
+                if counted.is_none_or(|counted| counted.contains(node)) {
+                    let of_norm = || u64::from(norms.fieldnorm(node));
+                    counter.add(*document, lengths.as_ref().map_or_else(of_norm, |lengths| lengths.of(node)));
+                }
+            }
+        }
+        Ok(Some(counter.statistics()))
     }
 
     /// The statistics of these terms: one look-up for each different term and shard. `cancel` is polled before each term;

@@ -1,47 +1,18 @@
-//! The documents of a generation's passages, with the metadata of the generation: found when they are first asked for, and shared with the generations that
-//! follow it as long as these have the same shards and metadata.
+//! The documents of a generation's passages, with the metadata of the generation: found when they are first asked for.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::{Shard, Snapshot, SnapshotColumns};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::lexical::{
-    ColumnValue, CorpusStatistics, DOCUMENT_FIELD, DocumentScores, JointValues, MetadataUpdates, NO_DOCUMENT,
-    PassageDocuments, TextShard, Weighed, WholeValue,
+    ColumnValue, CorpusStatistics, DOCUMENT_FIELD, JointValues, MetadataUpdates, NO_DOCUMENT, PassageDocuments,
+    TextShard, Weighed, WeighedDocuments, WholeValue,
 };
 
 /// Passages between two checks for cancellation.
 const PASSAGES_BETWEEN_CHECKS: u32 = 1 << 12;
-
-/// What generations with the same shards and metadata share.
-#[derive(Debug, Default)]
-pub(super) struct SharedDocuments {
-    /// None where no passage names a document.
-    found: OnceLock<Option<Arc<PassageDocuments>>>,
-    /// Held while they are found, so that a generation takes the memory for it once.
-    finding: Mutex<()>,
-}
-
-impl SharedDocuments {
-    /// Those of the generation before, where it has the same shards and metadata.
-    pub(super) fn new(shards: &[Shard], before: Option<&Snapshot>) -> Arc<Self> {
-        let has_same =
-            |before: &&Snapshot| before.shards.len() == shards.len() && before.shards.iter().zip(shards).all(is_same);
-        before.filter(has_same).map_or_else(Arc::default, |before| Arc::clone(&before.documents))
-    }
-}
-
-/// Whether two shards have the same passages with the same metadata.
-fn is_same((one, other): (&Shard, &Shard)) -> bool {
-    let updates = match (&one.updates, &other.updates) {
-        (None, None) => true,
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-        _ => false,
-    };
-    updates && Arc::ptr_eq(&one.text, &other.text)
-}
 
 impl Snapshot {
     /// Which passages are of one document, by their metadata's field `document`. `cancel` is polled between passages.
@@ -79,7 +50,6 @@ impl Snapshot {
     }
 
     /// What the documents of passages add to their scores for a question, with the statistics by which it was weighed; see [`Weighed::document_scores`].
-    /// Absent where the index has no documents.
     pub fn document_scores(
         &self,
         weighed: &Weighed<'_>,
@@ -90,10 +60,7 @@ impl Snapshot {
         match self.documents(cancel)? {
             Found::Absent => Ok(WeighedDocuments::Absent),
             Found::Cancelled => Ok(WeighedDocuments::Cancelled),
-            Found::Documents(documents) => {
-                let scores = weighed.document_scores(statistics, &documents, weight, cancel)?;
-                Ok(scores.map_or(WeighedDocuments::Cancelled, WeighedDocuments::Scores))
-            }
+            Found::Documents(documents) => weighed.document_scores(statistics, &documents, weight, cancel),
         }
     }
 
@@ -160,16 +127,5 @@ enum Found {
     Documents(Arc<PassageDocuments>),
     /// No passage names one.
     Absent,
-    Cancelled,
-}
-
-/// What the documents of passages add to their scores.
-#[derive(Debug)]
-pub enum WeighedDocuments {
-    /// That.
-    Scores(DocumentScores),
-    /// The index has no documents.
-    Absent,
-    /// The work was cancelled.
     Cancelled,
 }

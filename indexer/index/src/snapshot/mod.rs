@@ -5,12 +5,14 @@
 //! | `shard.rs` | one shard: opened, or shared with another generation; without its deleted documents |
 //! | `columns.rs` | which documents have the same value of a field |
 //! | `documents.rs` | which passages are of one document |
+//! | `shared_documents.rs` | what of that generations with the same shards share |
 //! | `sample.rs` | documents chosen at random |
 
 mod columns;
 mod documents;
 mod sample;
 mod shard;
+mod shared_documents;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,9 +28,8 @@ use crate::reranking::RerankRecord;
 use crate::search::{Completeness, Hits, MinCompetitive, NodeSet, Scored};
 
 pub use columns::SnapshotColumns;
-use documents::SharedDocuments;
-pub use documents::WeighedDocuments;
 pub use shard::{DenseParams, SearchMode, Shard};
+use shared_documents::SharedDocuments;
 
 /// A shard is small next to one of this many times as many documents.
 const SMALL: usize = 4;
@@ -132,7 +133,7 @@ impl Snapshot {
             .without(shards.iter().map(|shard| shard.deletions.clone()));
         let fusion = FusionRecord::load(index, &manifest.model.fingerprint)?;
         let reranking = RerankRecord::load(index, &manifest.model.fingerprint)?;
-        let documents = SharedDocuments::new(&shards, before);
+        let documents = SharedDocuments::new(&shards, before.map(|before| (&*before.shards, &before.documents)));
         Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion, reranking, documents, _lock: lock })
     }
 

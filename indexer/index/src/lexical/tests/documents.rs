@@ -70,6 +70,18 @@ fn passage_documents(shards: &[TextShard], passages: &[Passage]) -> Arc<PassageD
     Arc::new(PassageDocuments::new(values, 70))
 }
 
+fn scored(
+    weighed: &Weighed<'_>,
+    statistics: &CorpusStatistics,
+    documents: &Arc<PassageDocuments>,
+    weight: f32,
+) -> DocumentScores {
+    match weighed.document_scores(statistics, documents, weight, &Never).unwrap() {
+        WeighedDocuments::Scores(scores) => scores,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// BM25 of every text by the formula of `bm25.rs`.
 fn bm25(texts: &[Vec<&String>], question: &[String]) -> Vec<f64> {
     let average = texts.iter().map(Vec::len).sum::<usize>() as f64 / texts.len().max(1) as f64;
@@ -158,7 +170,7 @@ fn scores_are_those_of_the_formulas_however_many_shards_there_are() {
         for (question, weight) in QUESTIONS.iter().flat_map(|question| [(question, 1.0), (question, 0.25)]) {
             let asked = Question::new(TextLanguage::English, question);
             let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
-            let scores = weighed.document_scores(&statistics, &documents, weight as f32, &Never).unwrap().unwrap();
+            let scores = scored(&weighed, &statistics, &documents, weight as f32);
             for (allowed, expected) in [
                 (&counted, oracle(&passages, question, weight, is_short, |_| true)),
                 (&thirds, oracle(&passages, question, weight, is_short, is_third)),
@@ -194,7 +206,7 @@ fn a_passage_has_its_own_score_and_that_of_its_document() {
     for question in QUESTIONS {
         let asked = Question::new(TextLanguage::English, question);
         let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
-        let scores = weighed.document_scores(&statistics, &documents, 0.5, &Never).unwrap().unwrap();
+        let scores = scored(&weighed, &statistics, &documents, 0.5);
         for (number, shard) in shards.iter().enumerate() {
             let mut own = vec![0.0; shard.len()];
             weighed.each(shard, |node, score| own[node as usize] = score, &Never).unwrap();
@@ -223,14 +235,34 @@ fn a_passage_has_its_own_score_and_that_of_its_document() {
     }
 }
 
+/// Whatever others have: documents of one passage each among those that count, of which the others have several.
+#[test]
+fn documents_of_one_passage_each_add_nothing() {
+    let (_dir, shards, passages) = corpus(3);
+    let documents = passage_documents(&shards, &passages);
+    let mut seen = BTreeSet::new();
+    let firsts: BTreeSet<&str> = passages
+        .iter()
+        .filter(|passage| passage.document.is_none_or(|document| seen.insert(document)))
+        .map(|passage| passage.key.as_str())
+        .collect();
+    let counted = sets(&shards, &passages, |passage| firsts.contains(passage.key.as_str()));
+    let statistics = CorpusStatistics::new(&shards).within(counted.into()).unwrap();
+    let asked = Question::new(TextLanguage::English, "river");
+    let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
+    let told = weighed.document_scores(&statistics, &documents, 1.0, &Never).unwrap();
+    assert!(matches!(told, WeighedDocuments::Absent), "{told:?}");
+}
+
 #[test]
 fn cancelled_work_ends_and_says_so() {
     let (_dir, shards, passages) = corpus(3);
     let (statistics, documents) = (CorpusStatistics::new(&shards), passage_documents(&shards, &passages));
     let asked = Question::new(TextLanguage::English, "river comet");
     let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
-    assert!(weighed.document_scores(&statistics, &documents, 1.0, &AtomicBool::new(true)).unwrap().is_none());
-    let scores = weighed.document_scores(&statistics, &documents, 1.0, &Never).unwrap().unwrap();
+    let cancelled = weighed.document_scores(&statistics, &documents, 1.0, &AtomicBool::new(true)).unwrap();
+    assert!(matches!(cancelled, WeighedDocuments::Cancelled), "{cancelled:?}");
+    let scores = scored(&weighed, &statistics, &documents, 1.0);
     let of_shard = scores.of_shard(0, &shards[0]);
     for polls in 0..3 {
         let left = AtomicUsize::new(polls);
