@@ -76,22 +76,7 @@ impl Learn {
         let engine = engine.with_reranker(self.tower.open_reranker().await?);
         self.check_judged(&engine, &judged)?;
         let has_documents = engine.index("", &Caller::default())?.snapshot().has_documents()?;
-        let mut trials = Trials::default();
-        let tried = if has_documents { DOCUMENT_WEIGHTS.len() } else { 1 };
-        for weight in DOCUMENT_WEIGHTS.into_iter().take(tried) {
-            let examples = self.examples(&engine, &judged, weight).await?;
-            if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
-                bail!(
-                    "`{}` gave no hit for any of the {questions} questions: is it the index of this set?",
-                    self.index.display()
-                );
-            }
-            trials = tokio::task::spawn_blocking(move || {
-                trials.add(weight, &examples);
-                trials
-            })
-            .await?;
-        }
+        let trials = self.trials(&engine, &judged, has_documents).await?;
         let learned = tokio::task::spawn_blocking(move || trials.learned()).await?;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let found = LearnedFrom {
@@ -142,6 +127,28 @@ impl Learn {
         let mut out = std::io::stdout().lock();
         writeln!(out, "Written to {files}. A running searcher uses it after `dyad-searcher admin reload`")?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Tries fusions, and where the index has documents, each with several weights of theirs.
+    async fn trials(&self, engine: &Engine, judged: &Judged, has_documents: bool) -> anyhow::Result<Trials> {
+        let mut trials = Trials::default();
+        let tried = if has_documents { DOCUMENT_WEIGHTS.len() } else { 1 };
+        for weight in DOCUMENT_WEIGHTS.into_iter().take(tried) {
+            let examples = self.examples(engine, judged, weight).await?;
+            if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
+                bail!(
+                    "`{}` gave no hit for any of the {} questions: is it the index of this set?",
+                    self.index.display(),
+                    judged.questions.len()
+                );
+            }
+            trials = tokio::task::spawn_blocking(move || {
+                trials.add(weight, &examples);
+                trials
+            })
+            .await?;
+        }
+        Ok(trials)
     }
 
     /// Measures what the cross encoder brings, where one is named.

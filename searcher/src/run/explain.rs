@@ -230,7 +230,7 @@ impl Bm25Scorer<'_> {
             };
             let text = &searched.text;
             let is_whole = match self.documents.map(|documents| documents.of_shard(at, text)) {
-                Some(scores) => self.weighed.each_in_documents(text, scores, one, cancel)?,
+                Some(scores) => self.weighed.each_in_documents(scores, one, cancel)?,
                 None => self.weighed.each(text, one, cancel)?,
             };
             if is_whole { Ok(()) } else { Err(cancel.deadline_error()) }

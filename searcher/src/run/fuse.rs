@@ -110,7 +110,9 @@ impl Batch {
             }
             if let Some(documents) = &documents {
                 let added = documents.of_shard(number, &shard.text);
-                scored.iter_mut().for_each(|hit| hit.score += added.score(hit.node));
+                for hit in &mut scored {
+                    hit.score += added.score(hit.node);
+                }
             }
             for (hit, scored) in of_shard.iter_mut().zip(scored) {
                 // A question of stop words alone has no terms, and no bound.

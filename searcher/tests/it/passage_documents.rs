@@ -1,6 +1,7 @@
 //! BM25 of passages with that of their documents, by every way to ask: against the formulas written out.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use dyad_index::{FusionRecord, LearnedFrom};
 use dyad_proto::v1::{self, Fusion, Mode};
@@ -158,8 +159,8 @@ async fn the_learned_weight_is_used_and_a_request_goes_before_it() {
     let (mut queries, mut qrels) = (String::new(), "query-id\tcorpus-id\tscore\n".to_owned());
     for (key, text) in questions {
         let (subject, word) = (key.split('#').next().unwrap(), text.split(' ').nth(1).unwrap());
-        queries += &format!("{{\"_id\": \"q-{key}\", \"text\": \"{subject} {word}\"}}\n");
-        qrels += &format!("q-{key}\t{key}\t1\n");
+        writeln!(queries, "{{\"_id\": \"q-{key}\", \"text\": \"{subject} {word}\"}}").unwrap();
+        writeln!(qrels, "q-{key}\t{key}\t1").unwrap();
     }
     fs_err::create_dir(folder.path().join("qrels")).unwrap();
     fs_err::write(folder.path().join("queries.jsonl"), queries).unwrap();

@@ -54,6 +54,7 @@ impl std::fmt::Debug for DocumentScores {
 /// What documents add to the scores of one shard's passages.
 #[derive(Debug, Clone, Copy)]
 pub struct ShardDocumentScores<'a> {
+    pub(super) shard: &'a TextShard,
     /// By node.
     pub(super) documents: &'a [u32],
     /// By document.
@@ -62,12 +63,12 @@ pub struct ShardDocumentScores<'a> {
 
 impl DocumentScores {
     /// Those of a shard, of which the number is given.
-    pub fn of_shard(&self, number: usize, shard: &TextShard) -> ShardDocumentScores<'_> {
+    pub fn of_shard<'a>(&'a self, number: usize, shard: &'a TextShard) -> ShardDocumentScores<'a> {
         let scores = match &self.first {
             Some(first) if shard.analyzer == Analyzer::First => first,
             _ => &self.current,
         };
-        ShardDocumentScores { documents: self.documents.of_shard(number), scores }
+        ShardDocumentScores { shard, documents: self.documents.of_shard(number), scores }
     }
 
     /// What no document adds more than.
@@ -221,7 +222,9 @@ impl Weighed<'_> {
         }
         let value = own.as_ref().map_or(0.0, Explanation::value) + added;
         let mut sum = Explanation::new("BM25 of the passage and of its document, sum of:", value);
-        own.into_iter().for_each(|own| sum.add_detail(own));
+        if let Some(own) = own {
+            sum.add_detail(own);
+        }
         sum.add_detail(whole);
         Ok(Some(Some((value, sum.to_pretty_json()))))
     }

@@ -8,7 +8,7 @@ use tantivy::schema::IndexRecordOption;
 
 use super::bm25::{Candidates, Weighed};
 use super::document_bm25::ShardDocumentScores;
-use super::{TextShard, text_error};
+use super::text_error;
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::search::{Completeness, Hits, NodeSet, Scored};
@@ -49,7 +49,6 @@ impl Weighed<'_> {
     /// adds.
     pub fn best_in_documents<'k>(
         &self,
-        shard: &TextShard,
         of_documents: ShardDocumentScores<'_>,
         k: usize,
         key: &'k dyn Fn(u32) -> &'k str,
@@ -65,7 +64,7 @@ impl Weighed<'_> {
                 candidates.offer(Scored { node, score });
             }
         };
-        let is_whole = self.each_in_documents(shard, of_documents, take, cancel)?;
+        let is_whole = self.each_in_documents(of_documents, take, cancel)?;
         let completeness = if is_whole { Completeness::Complete } else { Completeness::Cancelled };
         let mut hits = Hits { hits: candidates.into_close(), completeness, ..Hits::default() };
         hits.keep_top_k(k, |hit| hit.score, |hit| key(hit.node));
@@ -76,11 +75,11 @@ impl Weighed<'_> {
     /// `cancel`, which is polled between terms and nodes, ended the work.
     pub fn each_in_documents(
         &self,
-        shard: &TextShard,
         of_documents: ShardDocumentScores<'_>,
         mut take: impl FnMut(u32, f32),
         cancel: &dyn Cancel,
     ) -> Result<bool> {
+        let shard = of_documents.shard;
         let Some(segment) = shard.searcher.segment_readers().first() else { return Ok(true) };
         let (field, failed) = (shard.fields.body, text_error(shard.path()));
         let index = segment.inverted_index(field).map_err(&failed)?;

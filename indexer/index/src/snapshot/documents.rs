@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use super::{Shard, Snapshot, SnapshotColumns};
+use super::{Snapshot, SnapshotColumns};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::lexical::{
@@ -13,6 +13,9 @@ use crate::lexical::{
 
 /// Passages between two checks for cancellation.
 const PASSAGES_BETWEEN_CHECKS: u32 = 1 << 12;
+
+/// Values that stored fields tell, by shard and node; none where a passage has no value.
+type StoredDocuments = HashMap<(usize, u32), Option<WholeValue>>;
 
 impl Snapshot {
     /// Which passages are of one document, by their metadata's field `document`. `cancel` is polled between passages.
@@ -101,11 +104,7 @@ impl Snapshot {
     }
 
     /// The documents of passages that only what is stored of them tells, by shard and node: of several the first. Nothing for passages without one.
-    fn stored_documents(
-        &self,
-        columns: &SnapshotColumns,
-        cancel: &dyn Cancel,
-    ) -> Result<Option<HashMap<(usize, u32), Option<WholeValue>>>> {
+    fn stored_documents(&self, columns: &SnapshotColumns, cancel: &dyn Cancel) -> Result<Option<StoredDocuments>> {
         let mut stored = HashMap::new();
         for (number, shard) in self.shards.iter().enumerate() {
             for node in 0..u32::try_from(shard.text.len()).unwrap_or(u32::MAX) {

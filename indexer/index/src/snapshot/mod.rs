@@ -281,7 +281,7 @@ impl Snapshot {
             let (keys, allowed) = (shard.dense.keys(), allowed.and_then(|all| all.get(at)).or(shard.live()));
             let key = |node| keys.key(node);
             match documents.map(|documents| documents.of_shard(at, &shard.text)) {
-                Some(scores) => weighed.best_in_documents(&shard.text, scores, k, &key, allowed, cancel),
+                Some(scores) => weighed.best_in_documents(scores, k, &key, allowed, cancel),
                 None => weighed.best(&shard.text, k, &key, allowed, cancel),
             }
         };

@@ -145,7 +145,7 @@ fn best(
     for (number, shard) in shards.iter().enumerate() {
         let key = |node| keys[&(number, node)];
         let of_shard = scores.of_shard(number, shard);
-        let found = weighed.best_in_documents(shard, of_shard, k, &key, Some(&allowed[number]), &Never).unwrap();
+        let found = weighed.best_in_documents(of_shard, k, &key, Some(&allowed[number]), &Never).unwrap();
         assert_eq!(found.completeness, Completeness::Complete);
         hits.extend(found.hits.iter().map(|hit| (key(hit.node).to_owned(), hit.score)));
     }
@@ -158,7 +158,7 @@ fn best(
 #[test]
 fn scores_are_those_of_the_formulas_however_many_shards_there_are() {
     let is_short = |passage: &Passage| passage.terms.len() <= 40;
-    let is_third = |passage: &Passage| passage.key.as_bytes()[3] % 3 == 0;
+    let is_third = |passage: &Passage| passage.key.as_bytes()[3].is_multiple_of(3);
     let mut of_counts: Vec<Vec<Vec<(String, u32)>>> = Vec::new();
     for count in [1, 3, 64] {
         let (_dir, shards, passages) = corpus(count);
@@ -219,7 +219,7 @@ fn a_passage_has_its_own_score_and_that_of_its_document() {
                     "{question}, {node}"
                 );
             };
-            assert!(weighed.each_in_documents(shard, of_shard, take, &Never).unwrap());
+            assert!(weighed.each_in_documents(of_shard, take, &Never).unwrap());
             for node in 0..shard.len() as u32 {
                 assert_eq!(met.contains(&node), of_shard.score(node) > 0.0, "{question}, {node}");
                 assert!(own[node as usize] <= 0.0 || met.contains(&node), "{question}, {node}");
@@ -267,7 +267,7 @@ fn cancelled_work_ends_and_says_so() {
     for polls in 0..3 {
         let left = AtomicUsize::new(polls);
         let cancel = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
-        let found = weighed.best_in_documents(&shards[0], of_shard, 5, &|_| "", None, &cancel).unwrap();
+        let found = weighed.best_in_documents(of_shard, 5, &|_| "", None, &cancel).unwrap();
         assert_eq!(found.completeness, Completeness::Cancelled, "{polls}");
     }
 }
