@@ -95,7 +95,7 @@ fn search_in_documents(
     let scores = match snapshot.document_scores(&weighed, statistics, 0.5, &Never).unwrap() {
         WeighedDocuments::Scores(scores) => Some(scores),
         WeighedDocuments::Absent => None,
-        WeighedDocuments::Cancelled => panic!("nobody cancels"),
+        WeighedDocuments::Cancelled => unreachable!("nobody cancels"),
     };
     snapshot.search_weighed(&weighed, scores.as_ref(), k, allowed, &Never).unwrap().hits
 }
