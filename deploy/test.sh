@@ -118,9 +118,10 @@ else
 fi
 step 'commands of the READMEs' "$python" deploy/tests/readme.py "$binaries" "$DYAD_MODEL"
 if [[ -z ${DYAD_PYTHON:-} ]]; then
-  skipped+=('NO_PYTHON=1: BM25 of several languages against bm25s')
+  skipped+=('NO_PYTHON=1: BM25 of several languages, and of documents, against bm25s')
 else
   step 'BM25 of several languages' "$DYAD_PYTHON" deploy/tests/languages.py "$binaries"
+  step 'BM25 of passages in their documents' "$DYAD_PYTHON" deploy/tests/document_bm25.py "$binaries"
 fi
 step 'hybrid finds rare words' "$python" deploy/tests/rare_words.py "$binaries" "$DYAD_MODEL"
 

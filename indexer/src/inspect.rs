@@ -245,16 +245,17 @@ impl fmt::Display for Report {
             writeln!(f, "context       {context}, of its document in a passage's vector")?;
         }
         writeln!(f, "language      {} (`{}`), for BM25", self.language.name(), self.language)?;
-        if let Some(FusionRecord { method, dense_weight, learned_from, .. }) = &self.fusion {
+        if let Some(FusionRecord { method, dense_weight, document_weight, learned_from, .. }) = &self.fusion {
             let method = match method {
                 FusionMethod::Rrf => "reciprocal ranks",
                 FusionMethod::WeightedSum => "weighted sum",
                 FusionMethod::MinMax => "scores in their bounds",
             };
+            let of_documents = document_weight.map_or_else(String::new, |weight| format!(", document weight {weight}"));
             let LearnedFrom { data, split, questions, dense, bm25, default, learned } = learned_from;
             writeln!(
                 f,
-                "fusion        {method}, dense weight {dense_weight}; learned from {questions} questions of {data} ({split}): \
+                "fusion        {method}, dense weight {dense_weight}{of_documents}; learned from {questions} questions of {data} ({split}): \
                  nDCG@10 {learned:.4}, by default {default:.4}, dense {dense:.4}, BM25 {bm25:.4}"
             )?;
         }

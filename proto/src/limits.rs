@@ -34,6 +34,8 @@ pub const MAX_GROUP_HITS: u32 = 100;
 pub const MAX_EF: u32 = 10_000;
 /// Constant of reciprocal rank fusion.
 pub const MAX_RRF_K: u32 = 1_000_000;
+/// Weight of a document's BM25 in the scores of its passages.
+pub const MAX_DOCUMENT_WEIGHT: f64 = 10.0;
 /// Requests in one `SearchBatchRequest`.
 pub const MAX_BATCH: usize = 1024;
 /// Hits that one `SearchBatchRequest` may ask for in all; those of `MODE_COMPARE` count three times.

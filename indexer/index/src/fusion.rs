@@ -14,6 +14,9 @@ use crate::storage::WriteLock;
 pub const FUSION_FILE: &str = "fusion.json";
 const FILE: LearnedFile = LearnedFile { name: FUSION_FILE, version: 1, holds: "a learned fusion" };
 
+/// Most weight that the BM25 of a document may have in the scores of its passages.
+pub const MAX_DOCUMENT_WEIGHT: f64 = 10.0;
+
 /// How the scores of two rankings are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,6 +42,10 @@ pub struct FusionRecord {
     pub method: FusionMethod,
     /// Weight of the dense ranking, 0 to 1; BM25 has the rest.
     pub dense_weight: f64,
+    /// Weight of a document's BM25 in the scores of its passages, 0 to [`MAX_DOCUMENT_WEIGHT`]. None in an index without documents, and in files of
+    /// earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document_weight: Option<f64>,
     /// The judged questions.
     pub learned_from: LearnedFrom,
 }
@@ -65,7 +72,7 @@ pub struct LearnedFrom {
 impl FusionRecord {
     /// A record of this build's version.
     pub fn new(fingerprint: String, method: FusionMethod, dense_weight: f64, learned_from: LearnedFrom) -> Self {
-        Self { format_version: FILE.version, fingerprint, method, dense_weight, learned_from }
+        Self { format_version: FILE.version, fingerprint, method, dense_weight, document_weight: None, learned_from }
     }
 
     /// What was learned for vectors of the model with this fingerprint; none without the file.
@@ -73,6 +80,9 @@ impl FusionRecord {
         let Some(record) = FILE.read::<Self>(index)? else { return Ok(None) };
         if !(0.0..=1.0).contains(&record.dense_weight) {
             return Err(FILE.damaged(index, "`dense_weight` from 0 to 1", record.dense_weight.to_string()));
+        }
+        if let Some(weight) = record.document_weight.filter(|weight| !(0.0..=MAX_DOCUMENT_WEIGHT).contains(weight)) {
+            return Err(FILE.damaged(index, "`document_weight` from 0 to 10", weight.to_string()));
         }
         Ok((record.fingerprint == fingerprint).then_some(record))
     }
@@ -104,6 +114,17 @@ mod tests {
     }
 
     #[test]
+    fn the_weight_of_documents_is_kept_and_absent_in_earlier_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = WriteLock::acquire(dir.path()).unwrap();
+        let with = FusionRecord { document_weight: Some(0.5), ..record() };
+        with.save(dir.path(), &lock).unwrap();
+        assert_eq!(FusionRecord::load(dir.path(), "f00d").unwrap(), Some(with));
+        record().save(dir.path(), &lock).unwrap();
+        assert!(!fs_err::read_to_string(dir.path().join(FUSION_FILE)).unwrap().contains("document_weight"));
+    }
+
+    #[test]
     fn a_file_that_cannot_be_meant_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FUSION_FILE);
@@ -112,6 +133,7 @@ mod tests {
             ("{".to_owned(), "expected JSON"),
             ("{}".to_owned(), "expected a learned fusion"),
             (whole.replace("0.75", "1.5"), "expected `dense_weight` from 0 to 1, got 1.5"),
+            (whole.replace("0.75", "0.75,\"document_weight\":-1"), "expected `document_weight` from 0 to 10, got -1"),
             (whole.replace("weighted_sum", "sum"), "expected a learned fusion"),
             (whole.replace("\"format_version\":1", "\"format_version\":2"), "reads up to 1"),
         ] {

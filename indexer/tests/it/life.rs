@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyad_corpus::Document;
-use dyad_index::lexical::{FieldValue, Filter};
+use dyad_index::lexical::{FieldValue, Filter, WeighedDocuments};
+use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current;
 use dyad_index::{Never, Snapshot, manifest};
@@ -43,7 +44,8 @@ pub(crate) fn document(number: usize, random: &mut Random) -> Document {
     } else {
         (0..=random.below(12)).map(|_| format!("w{}", random.below(9) * random.below(5))).collect()
     };
-    let metadata = (random.below(2) == 0).then(|| serde_json::json!({ "n": random.below(3) }));
+    let metadata = (random.below(2) == 0)
+        .then(|| serde_json::json!({ "n": random.below(3), "document": format!("d{}", random.below(9)) }));
     Document {
         key: format!("k{number:04}"),
         title: if !is_copy && random.below(3) == 0 { format!("t{}", random.below(4)) } else { String::new() },
@@ -53,7 +55,7 @@ pub(crate) fn document(number: usize, random: &mut Random) -> Document {
     }
 }
 
-/// Keys and scores of an exact dense search, of one by the graph that is as wide as the index, and of BM25.
+/// Keys and scores of an exact dense search, of one by the graph that is as wide as the index, and of BM25, also with that of documents.
 fn answers(snapshot: &Snapshot, filter: Option<&Filter>) -> Vec<Vec<(String, u32)>> {
     let allowed = filter.map(|filter| snapshot.allowed(filter, &Never).unwrap().unwrap());
     let allowed = allowed.as_deref();
@@ -76,9 +78,27 @@ fn answers(snapshot: &Snapshot, filter: Option<&Filter>) -> Vec<Vec<(String, u32
                     .unwrap()
                     .hits,
             ));
+            all.push(named(&search_in_documents(snapshot, text, k, allowed)));
         }
     }
     all
+}
+
+/// BM25 of documents and of their documents.
+fn search_in_documents(
+    snapshot: &Snapshot,
+    text: &str,
+    k: usize,
+    allowed: Option<&[NodeSet]>,
+) -> Vec<dyad_index::snapshot::Hit> {
+    let (question, statistics) = (snapshot.question(text), snapshot.statistics());
+    let weighed = question.weigh(statistics, &Never).unwrap().unwrap();
+    let scores = match snapshot.document_scores(&weighed, statistics, 0.5, &Never).unwrap() {
+        WeighedDocuments::Scores(scores) => Some(scores),
+        WeighedDocuments::Absent => None,
+        WeighedDocuments::Cancelled => unreachable!("nobody cancels"),
+    };
+    snapshot.search_weighed(&weighed, scores.as_ref(), k, allowed, &Never).unwrap().hits
 }
 
 /// Every answer is that of an index that is built from these documents.

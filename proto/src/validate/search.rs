@@ -109,6 +109,11 @@ pub(super) fn search_fields(check: &mut Check, at: &str, request: &v1::SearchReq
     if let Some(weight) = request.dense_weight.filter(|weight| !(0.0..=1.0).contains(weight)) {
         check.fail(format!("{at}dense_weight"), format!("expected a number from 0 to 1, got {weight}"));
     }
+    let may_be = |weight: &f64| (0.0..=limits::MAX_DOCUMENT_WEIGHT).contains(weight);
+    if let Some(weight) = request.document_weight.filter(|weight| !may_be(weight)) {
+        let expected = format!("expected a number from 0 to {}, got {weight}", limits::MAX_DOCUMENT_WEIGHT);
+        check.fail(format!("{at}document_weight"), expected);
+    }
     check.at_most(&format!("{at}fusion_depth"), request.fusion_depth, limits::MAX_K);
     target_recall(check, &format!("{at}target_recall"), request.target_recall, request.ef > 0 || request.exact);
     if let Some(filter) = &request.filter {
@@ -251,6 +256,11 @@ mod tests {
             search(|r| r.dense_weight = Some(f64::NAN))
                 .contains("`dense_weight`: expected a number from 0 to 1, got NaN")
         );
+        for weight in [-0.1, 10.1, f64::NAN] {
+            let said = format!("`document_weight`: expected a number from 0 to 10, got {weight}");
+            assert!(search(|r| r.document_weight = Some(weight)).contains(&said));
+        }
+        assert_eq!(search(|r| r.document_weight = Some(10.0)), "fine");
         assert!(search(|r| r.mode = 0).contains("got 0"));
         assert!(search(|r| r.query = "  ".into()).contains("`query`: expected text, got none"));
         assert!(search(|r| r.query = "x".repeat(1_000_000)).contains("expected at most 32768 bytes, got 1000000"));

@@ -87,6 +87,10 @@ pub(super) struct Search {
     /// Weight of the dense ranking in the fusion, 0 to 1; BM25 has the rest.
     #[arg(long, value_name = "WEIGHT")]
     dense_weight: Option<f64>,
+    /// Weight of a document's BM25 in the BM25 scores of its passages, 0 to 10; 0: passages alone. By default what `dyad-searcher learn` has found for the
+    /// index, else 1.
+    #[arg(long, value_name = "WEIGHT")]
+    document_weight: Option<f64>,
     /// Hits that each ranking gives to the fusion; 0 lets the server choose.
     #[arg(long, value_name = "N", default_value_t = 0)]
     fusion_depth: u32,
@@ -144,6 +148,7 @@ impl Search {
             fusion_depth: self.fusion_depth,
             fusion: self.fusion.map_or(v1::Fusion::Unspecified, v1::Fusion::from).into(),
             dense_weight: self.dense_weight,
+            document_weight: self.document_weight,
             target_recall: self.target_recall,
             rerank_depth: self.rerank_depth,
             filter: filter::all(self.filter),

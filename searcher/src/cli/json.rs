@@ -88,6 +88,7 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
         "query_tokens": reply.query_tokens,
         "query_truncated": reply.query_truncated,
         "fusion": fusion(reply),
+        "document_weight": reply.document_weight,
         "filter": reply.filter.map(|filter| json!({
             "documents": filter.documents,
             "scanned_shards": filter.scanned_shards,
@@ -144,6 +145,7 @@ pub(super) fn explain(reply: &v1::ExplainResponse) -> Value {
         "dense_exact": placement(reply.dense_exact),
         "dense": placement(reply.dense),
         "bm25": placement(reply.bm25),
+        "bm25_of_document": number(reply.bm25_of_document),
         "bm25_explanation": serde_json::from_str::<Value>(&reply.bm25_explanation_json).unwrap_or(Value::Null),
         "terms": reply.terms,
         "generation": reply.generation,

@@ -20,7 +20,7 @@ use super::judged_answers::answers;
 use super::learn_reranking::RerankMeasurement;
 use super::tower::Tower;
 use crate::fusion::Fusion;
-use crate::fusion::learn::{Example, FOLDS, learn};
+use crate::fusion::learn::{DOCUMENT_WEIGHTS, Example, FOLDS, Trials};
 use crate::plan::DEFAULT_FUSION_DEPTH;
 use crate::run::{AnswerHit, Engine, EngineConfig, IndexPath, no_gain};
 
@@ -75,14 +75,9 @@ impl Learn {
         let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, config)?;
         let engine = engine.with_reranker(self.tower.open_reranker().await?);
         self.check_judged(&engine, &judged)?;
-        let examples = self.examples(&engine, &judged).await?;
-        if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
-            bail!(
-                "`{}` gave no hit for any of the {questions} questions: is it the index of this set?",
-                self.index.display()
-            );
-        }
-        let learned = tokio::task::spawn_blocking(move || learn(&examples)).await?;
+        let has_documents = engine.index("", &Caller::default())?.snapshot().has_documents()?;
+        let trials = self.trials(&engine, &judged, has_documents).await?;
+        let learned = tokio::task::spawn_blocking(move || trials.learned()).await?;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let found = LearnedFrom {
             data: folder_name(&self.data),
@@ -102,18 +97,18 @@ impl Learn {
         writeln!(out, "nDCG@10 of {questions} questions of {} ({})", found.data, found.split)?;
         writeln!(out, "dense    {:.4}", found.dense)?;
         writeln!(out, "BM25     {:.4}", found.bm25)?;
-        writeln!(out, "default  {:.4}  {}", found.default, named(&Fusion::default()))?;
+        writeln!(out, "default  {:.4}  {}", found.default, named(&Fusion::default(), has_documents))?;
         writeln!(
             out,
             "learned  {:.4}  by {FOLDS}-fold cross-validation; {:+.4} against the default, p = {:.3} (paired randomisation test)",
             compared.second, compared.difference, compared.p_randomisation
         )?;
         let fingerprint = engine.index("", &Caller::default())?.snapshot().manifest().model.fingerprint.clone();
-        let Fusion { method, dense_weight, .. } = learned.fusion;
+        let Fusion { method, dense_weight, document_weight, .. } = learned.fusion;
         if learned.fusion == Fusion::default() {
-            writeln!(out, "The default is as good: {}", named(&learned.fusion))?;
+            writeln!(out, "The default is as good: {}", named(&learned.fusion, has_documents))?;
         } else {
-            writeln!(out, "On all questions the best is: {}", named(&learned.fusion))?;
+            writeln!(out, "On all questions the best is: {}", named(&learned.fusion, has_documents))?;
         }
         drop(out);
         let reranking = self.reranking(&engine, &judged, (learned.fusion, &found), &fingerprint).await?;
@@ -121,7 +116,9 @@ impl Learn {
             return Ok(ExitCode::SUCCESS);
         }
         let lock = WriteLock::acquire(&self.index)?;
-        FusionRecord::new(fingerprint, method, dense_weight, found).save(&self.index, &lock)?;
+        let record = FusionRecord::new(fingerprint, method, dense_weight, found);
+        let document_weight = has_documents.then_some(document_weight);
+        FusionRecord { document_weight, ..record }.save(&self.index, &lock)?;
         let mut files = format!("`{}`", self.index.join(FUSION_FILE).display());
         if let Some(reranking) = reranking {
             reranking.save(&self.index, &lock)?;
@@ -130,6 +127,28 @@ impl Learn {
         let mut out = std::io::stdout().lock();
         writeln!(out, "Written to {files}. A running searcher uses it after `dyad-searcher admin reload`")?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Tries fusions, and where the index has documents, each with several weights of theirs.
+    async fn trials(&self, engine: &Engine, judged: &Judged, has_documents: bool) -> anyhow::Result<Trials> {
+        let mut trials = Trials::default();
+        let tried = if has_documents { DOCUMENT_WEIGHTS.len() } else { 1 };
+        for weight in DOCUMENT_WEIGHTS.into_iter().take(tried) {
+            let examples = self.examples(engine, judged, weight).await?;
+            if examples.iter().all(|example| example.dense.is_empty() && example.bm25.is_empty()) {
+                bail!(
+                    "`{}` gave no hit for any of the {} questions: is it the index of this set?",
+                    self.index.display(),
+                    judged.questions.len()
+                );
+            }
+            trials = tokio::task::spawn_blocking(move || {
+                trials.add(weight, &examples);
+                trials
+            })
+            .await?;
+        }
+        Ok(trials)
     }
 
     /// Measures what the cross encoder brings, where one is named.
@@ -177,7 +196,7 @@ impl Learn {
     }
 
     /// Both rankings of every judged question, as deep as a fusion looks, and the bounded scores of all their documents.
-    async fn examples(&self, engine: &Engine, judged: &Judged) -> anyhow::Result<Vec<Example>> {
+    async fn examples(&self, engine: &Engine, judged: &Judged, document_weight: f64) -> anyhow::Result<Vec<Example>> {
         let depth = DEFAULT_FUSION_DEPTH as u32;
         let mut examples = Vec::with_capacity(judged.questions.len());
         let progress =
@@ -187,6 +206,7 @@ impl Learn {
                 mode: v1::Mode::Compare.into(),
                 k: depth,
                 keys_only: true,
+                document_weight: Some(document_weight),
                 ..v1::SearchRequest::default()
             };
             let compared = answers(engine, questions, &request).await?;
@@ -246,11 +266,13 @@ fn folder_name(folder: &std::path::Path) -> String {
     folder.file_name().map_or_else(|| folder.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-fn named(fusion: &Fusion) -> String {
+fn named(fusion: &Fusion, has_documents: bool) -> String {
     let method = match fusion.method {
         FusionMethod::Rrf => "reciprocal ranks",
         FusionMethod::WeightedSum => "weighted sum",
         FusionMethod::MinMax => "scores in their bounds",
     };
-    format!("{method}, dense weight {}", fusion.dense_weight)
+    let Fusion { dense_weight, document_weight, .. } = fusion;
+    let of_documents = if has_documents { format!(", document weight {document_weight}") } else { String::new() };
+    format!("{method}, dense weight {dense_weight}{of_documents}")
 }

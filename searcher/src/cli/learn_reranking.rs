@@ -80,6 +80,7 @@ impl RerankMeasurement<'_> {
             keys_only: true,
             fusion: method.into(),
             dense_weight: Some(self.fusion.dense_weight),
+            document_weight: Some(self.fusion.document_weight),
             rerank_depth,
             ..v1::SearchRequest::default()
         };

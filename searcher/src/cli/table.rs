@@ -63,6 +63,9 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
         v1::Fusion::WeightedSum => writeln!(out, "fused by a weighted sum, dense weight {}", reply.dense_weight)?,
         v1::Fusion::MinMax => writeln!(out, "fused by scores in their bounds, dense weight {}", reply.dense_weight)?,
     }
+    if reply.document_weight > 0.0 {
+        writeln!(out, "BM25 of passages with that of their documents, weight {}", reply.document_weight)?;
+    }
     if reply.query_truncated {
         writeln!(
             out,

@@ -1,4 +1,4 @@
-//! Learns method and weight of the fusion from judged questions: a grid, judged by nDCG@10 under cross-validation.
+//! Learns method and weights of the fusion from judged questions: a grid, judged by nDCG@10 under cross-validation.
 //!
 //! [`FusionMethod::Rrf`] is not tried: it looks at ranks alone, and would lose the only document that holds a rare word, of which judged questions
 //! have few. On none of the four sets in `benches/README.md` was it the best. For the same reason both rankings keep some of the weight.
@@ -18,6 +18,8 @@ pub const METRIC: Metric = Metric::Ndcg(10);
 const DEPTH: usize = 10;
 /// Steps between weight 0 and weight 1.
 const STEPS: u32 = 20;
+/// Weights of a document's BM25 in the scores of its passages that are tried, where an index has documents: the default first.
+pub const DOCUMENT_WEIGHTS: [f64; 5] = [1.0, 0.0, 0.3, 0.6, 2.0];
 /// Parts of the questions; each is judged with what the others have taught.
 pub const FOLDS: usize = 5;
 
@@ -68,6 +70,7 @@ impl Example {
         METRIC.of(&Ranking::new(&ranked.collect::<Vec<_>>(), &self.judgements))
     }
 
+    /// By the rankings of the fusion's document weight.
     fn fused(&self, fusion: &Fusion) -> f64 {
         let (dense, bm25) = match fusion.method {
             FusionMethod::Rrf | FusionMethod::WeightedSum => {
@@ -82,26 +85,44 @@ impl Example {
     }
 }
 
-/// Tries the methods that add scores, with weights 0.05, 0.1, ..., 0.95. Equal means: the weighted sum, then the weight nearest to the default.
-pub fn learn(examples: &[Example]) -> Learned {
-    let values = |fusion: &Fusion| -> Vec<f64> { examples.par_iter().map(|example| example.fused(fusion)).collect() };
-    let tried: Vec<(Fusion, Vec<f64>)> = grid().into_iter().map(|fusion| (fusion, values(&fusion))).collect();
-    let default = values(&Fusion::default());
-    let cross_validated: Vec<f64> = {
-        let chosen: Vec<Option<&(Fusion, Vec<f64>)>> =
-            (0..FOLDS).map(|fold| best(&tried, |number| number % FOLDS != fold)).collect();
-        let value =
-            |number: usize| chosen.get(number % FOLDS).copied().flatten().and_then(|(_, values)| values.get(number));
-        (0..examples.len()).map(|number| value(number).copied().unwrap_or_default()).collect()
-    };
-    let better = cross_validated.iter().sum::<f64>() > default.iter().sum::<f64>();
-    let fusion = best(&tried, |_| true).filter(|_| better).map_or_else(Fusion::default, |(fusion, _)| *fusion);
-    Learned {
-        fusion,
-        dense: examples.par_iter().map(|example| example.value(&example.dense)).collect(),
-        bm25: examples.par_iter().map(|example| example.value(&example.bm25)).collect(),
-        default,
-        cross_validated,
+/// What was tried, and nDCG@10 of every question by it.
+#[derive(Debug, Default)]
+pub struct Trials {
+    tried: Vec<(Fusion, Vec<f64>)>,
+    dense: Vec<f64>,
+    bm25: Vec<f64>,
+    default: Vec<f64>,
+}
+
+impl Trials {
+    /// Tries the methods that add scores, with weights 0.05, 0.1, ..., 0.95, on rankings that were made with this document weight: first with the default.
+    /// The questions are the same in each call.
+    pub fn add(&mut self, document_weight: f64, examples: &[Example]) {
+        let values =
+            |fusion: &Fusion| -> Vec<f64> { examples.par_iter().map(|example| example.fused(fusion)).collect() };
+        if self.tried.is_empty() {
+            self.dense = examples.par_iter().map(|example| example.value(&example.dense)).collect();
+            self.bm25 = examples.par_iter().map(|example| example.value(&example.bm25)).collect();
+            self.default = values(&Fusion::default());
+        }
+        let of_weight = grid().into_iter().map(|fusion| Fusion { document_weight, ..fusion });
+        self.tried.extend(of_weight.map(|fusion| (fusion, values(&fusion))));
+    }
+
+    /// The best. Equal means: the document weight that was tried first, then the weighted sum, then the weight nearest to the default.
+    pub fn learned(self) -> Learned {
+        let Self { tried, dense, bm25, default } = self;
+        let cross_validated: Vec<f64> = {
+            let chosen: Vec<Option<&(Fusion, Vec<f64>)>> =
+                (0..FOLDS).map(|fold| best(&tried, |number| number % FOLDS != fold)).collect();
+            let value = |number: usize| {
+                chosen.get(number % FOLDS).copied().flatten().and_then(|(_, values)| values.get(number))
+            };
+            (0..default.len()).map(|number| value(number).copied().unwrap_or_default()).collect()
+        };
+        let better = cross_validated.iter().sum::<f64>() > default.iter().sum::<f64>();
+        let fusion = best(&tried, |_| true).filter(|_| better).map_or_else(Fusion::default, |(fusion, _)| *fusion);
+        Learned { fusion, dense, bm25, default, cross_validated }
     }
 }
 
@@ -134,6 +155,12 @@ fn best(tried: &[(Fusion, Vec<f64>)], counts: impl Fn(usize) -> bool) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn learn(examples: &[Example]) -> Learned {
+        let mut trials = Trials::default();
+        trials.add(Fusion::default().document_weight, examples);
+        trials.learned()
+    }
 
     /// Ten documents by each ranking; `right` is the place of the answer in the dense one, and in that of BM25.
     fn example(number: u32, right: (usize, usize)) -> Example {
@@ -186,6 +213,26 @@ mod tests {
             let fused = fusion.fuse(&dense, exact(&[Hit { score: 0.4, shard: 0, node: 99 }]), 10, key);
             assert_eq!(fused[0].node, 99, "{fusion:?}");
         }
+    }
+
+    /// Of the rankings that three document weights make, one has the answers first, or none has them otherwise than the default.
+    #[test]
+    fn the_document_weight_whose_rankings_are_right_is_learned() {
+        assert_eq!(DOCUMENT_WEIGHTS[0].to_bits(), Fusion::default().document_weight.to_bits());
+        let of_weight = |right: f64| {
+            let mut trials = Trials::default();
+            for weight in DOCUMENT_WEIGHTS {
+                let place = if (weight - right).abs() < 0.01 { 0 } else { 7 };
+                trials.add(weight, &(0..40).map(|number| example(number, (place, place))).collect::<Vec<_>>());
+            }
+            trials.learned()
+        };
+        let learned = of_weight(0.3);
+        assert_eq!(learned.fusion, Fusion { document_weight: 0.3, ..Fusion::default() });
+        assert!(
+            learned.cross_validated.iter().all(|value| *value > 0.999) && learned.bm25.iter().all(|value| *value < 0.4)
+        );
+        assert_eq!(of_weight(9.0).fusion.document_weight.to_bits(), DOCUMENT_WEIGHTS[0].to_bits(), "all are the same");
     }
 
     #[test]

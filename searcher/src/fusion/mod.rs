@@ -15,10 +15,11 @@ use dyad_index::{FusionMethod, FusionRecord};
 pub const DEFAULT_RRF_K: u32 = 60;
 /// Both rankings count the same: reciprocal rank fusion as published.
 const DEFAULT_RRF_WEIGHT: f64 = 0.5;
-/// Without judgements. all-MiniLM-L6-v2 against the better of its two rankings, MRR and nDCG@10: quick start +.031 +.028,
-/// reqa-squad +.048 +.049, scifact +.030 +.026, nq-oracle +.009 +.009; with .6 or .8 at least one of them gains much less.
-/// `dyad-bench quality --systems dense,bm25,hybrid`, `benches/README.md`.
+/// Without judgements. all-MiniLM-L6-v2 against the better of its two rankings, MRR and nDCG@10: quick start +.031 +.028, reqa-squad +.048 +.049,
+/// scifact +.030 +.026, nq-oracle +.009 +.009; with .6 or .8 at least one gains much less. `dyad-bench quality --systems dense,bm25,hybrid`.
 const DEFAULT_SUM_WEIGHT: f64 = 0.7;
+/// The sum of a passage's BM25 and its document's, without judgements: +.010 to +.062 MRR on five sets, `benches/README.md`.
+const DEFAULT_DOCUMENT_WEIGHT: f64 = 1.0;
 /// Weight of the BM25 score of the only document that holds the words of the question, in addition to that of the ranking. Chosen on a half of
 /// reqa-squad, scifact (train), nq-oracle (dev) and rare words of the first two: `benches/README.md`.
 const EXACT: f64 = 5.0;
@@ -42,7 +43,7 @@ pub struct Bm25Ranking<'h> {
     pub exactness: &'h [f32],
 }
 
-/// How the dense and the BM25 ranking are fused.
+/// How the dense and the BM25 ranking are fused, and how BM25 ranks passages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fusion {
     /// What is added.
@@ -51,6 +52,8 @@ pub struct Fusion {
     pub dense_weight: f64,
     /// Constant of [`FusionMethod::Rrf`].
     pub rrf_k: u32,
+    /// Weight of a document's BM25 in the BM25 scores of its passages, fused or not. Where the index has no documents, it says nothing.
+    pub document_weight: f64,
 }
 
 impl Default for Fusion {
@@ -61,7 +64,8 @@ impl Default for Fusion {
 
 impl From<&FusionRecord> for Fusion {
     fn from(learned: &FusionRecord) -> Self {
-        Self { dense_weight: learned.dense_weight, ..Self::with(learned.method) }
+        let document_weight = learned.document_weight.unwrap_or(DEFAULT_DOCUMENT_WEIGHT);
+        Self { dense_weight: learned.dense_weight, document_weight, ..Self::with(learned.method) }
     }
 }
 
@@ -72,7 +76,7 @@ impl Fusion {
             FusionMethod::Rrf => DEFAULT_RRF_WEIGHT,
             FusionMethod::WeightedSum | FusionMethod::MinMax => DEFAULT_SUM_WEIGHT,
         };
-        Self { method, dense_weight, rrf_k: DEFAULT_RRF_K }
+        Self { method, dense_weight, rrf_k: DEFAULT_RRF_K, document_weight: DEFAULT_DOCUMENT_WEIGHT }
     }
 
     /// The same fusion with all the weight on one ranking where the other is missing: `has_dense` is false without a question vector,
@@ -386,7 +390,7 @@ mod tests {
                 (0..30).filter(ranked).map(|document| (keys[document].as_str(), sum(document))).collect();
             expected.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(y.0)));
             let method = if by_rank { FusionMethod::Rrf } else { FusionMethod::WeightedSum };
-            let fusion = Fusion { method, dense_weight, rrf_k };
+            let fusion = Fusion { dense_weight, rrf_k, ..Fusion::with(method) };
             let fused = fusion.fuse(&a, Bm25Ranking { hits: &b, exactness: &exactness }, 100, |hit| keys[at(hit)].as_str());
             let got: Vec<&str> = fused.iter().map(|hit| keys[at(hit)].as_str()).collect();
             prop_assert_eq!(got, expected.into_iter().map(|(key, _)| key).collect::<Vec<_>>());

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use dyad_index::format::header::HEADER_LEN;
 use dyad_index::format::{HOT_SECTIONS, Header};
-use dyad_index::lexical::COLUMN_BYTES;
+use dyad_index::lexical::{COLUMN_BYTES, PASSAGE_BYTES};
 use dyad_index::manifest::{DeletedEntry, Manifest, SHARDS_DIR, ShardEntry};
 use dyad_index::search::NodeSet;
 use dyad_index::shard::DENSE_FILE;
@@ -21,8 +21,8 @@ pub struct IndexMemory {
     pub hot: u64,
     /// Of all other files: vectors, keys, texts. Read for the last few candidates, and for hits.
     pub cold: u64,
-    /// Anonymous: deletions, codes of the documents that are left, where these are few enough to be scanned, and columns of the fields that hits are
-    /// grouped by.
+    /// Anonymous: deletions, codes of the documents that are left, where these are few enough to be scanned, columns of the fields that hits are grouped
+    /// by, and the numbers and lengths of the documents whose passages these are.
     pub anonymous: u64,
 }
 
@@ -52,7 +52,7 @@ impl IndexMemory {
             let kept = NodeSet::bytes_kept(usize::try_from(live).unwrap_or(usize::MAX), header.dim as usize);
             deleted.file.bytes.saturating_add(kept as u64)
         };
-        let columns = entry.documents.saturating_mul(COLUMN_BYTES as u64);
+        let columns = entry.documents.saturating_mul((COLUMN_BYTES + PASSAGE_BYTES) as u64);
         let anonymous = entry.deleted.as_ref().map_or(0, deletions).saturating_add(columns);
         Self { hot, cold: all.saturating_sub(hot), anonymous }
     }

@@ -244,11 +244,13 @@ fn fusion(request: &v1::SearchRequest, own: Fusion) -> Fusion {
         v1::Fusion::Unspecified if request.rrf_k > 0 => FusionMethod::Rrf,
         v1::Fusion::Unspecified => own.method,
     };
-    let mut fusion = if method == own.method { own } else { Fusion::with(method) };
+    let of_method = Fusion { document_weight: own.document_weight, ..Fusion::with(method) };
+    let mut fusion = if method == own.method { own } else { of_method };
     if request.rrf_k > 0 {
         fusion.rrf_k = request.rrf_k;
     }
     fusion.dense_weight = request.dense_weight.unwrap_or(fusion.dense_weight);
+    fusion.document_weight = request.document_weight.unwrap_or(fusion.document_weight);
     fusion
 }
 
@@ -360,7 +362,8 @@ mod tests {
         let own = Fusion { dense_weight: 0.85, ..Fusion::default() };
         let planned = |method: v1::Fusion, rrf_k, dense_weight, own| {
             let request = v1::SearchRequest { fusion: method.into(), rrf_k, dense_weight, k: 10, ..Default::default() };
-            let Fusion { method, dense_weight, rrf_k } = Plan::new(&request, Duration::from_secs(1), &[], own).fusion;
+            let Fusion { method, dense_weight, rrf_k, .. } =
+                Plan::new(&request, Duration::from_secs(1), &[], own).fusion;
             (method, dense_weight, rrf_k)
         };
         let (rrf, sum) = (FusionMethod::Rrf, FusionMethod::WeightedSum);

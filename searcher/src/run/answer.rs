@@ -123,6 +123,8 @@ pub struct Answer {
     pub mode: Mode,
     /// How the two rankings were fused, where they were; all the weight is on one of them where the other is missing.
     pub fusion: Option<Fusion>,
+    /// Weight of documents' BM25 in the scores of their passages; 0 where it counts for none.
+    pub document_weight: f64,
     /// How exactly each hit of the BM25 ranking has the words of the question, [`crate::fusion::Bm25Ranking::exactness`]; empty where the
     /// rankings were not fused.
     pub exactness: Vec<f32>,

@@ -75,6 +75,8 @@ pub(super) struct Filtered {
 pub(super) struct PartResults {
     pub(super) filter: OnceLock<Filtered>,
     pub(super) text: OnceLock<Timed>,
+    /// Weight of documents in the scores of `text`; absent where it counts for none.
+    pub(super) document_weight: OnceLock<f64>,
     /// Of the hits of `text`, where they are fused; absent where the question has no terms.
     pub(super) exactness: OnceLock<Vec<f32>>,
     pub(super) dense: OnceLock<Timed>,
@@ -207,7 +209,8 @@ impl Batch {
             let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else { return Ok(None) };
             let started = Instant::now();
             let (cache, cancel) = (self.filters.as_deref(), &*self.cancel);
-            let (allowed, cached) = AllowedNodes::of((filter, encoded), &self.snapshot, cache, cancel)?;
+            let (allowed, cached) =
+                AllowedNodes::of((filter, encoded), self.scope.is_some(), &self.snapshot, cache, cancel)?;
             // Which fields other documents have is theirs.
             let notes = if self.scope.is_some() { Vec::new() } else { allowed.notes.clone() };
             let (documents, nodes) = (allowed.len(), Some(Arc::clone(&allowed)));
@@ -231,11 +234,15 @@ impl Batch {
                 let (question, statistics) = (self.snapshot.question(&item.query), self.statistics()?);
                 let weighed = question.weigh(statistics, &*self.cancel)?;
                 let weighed = weighed.ok_or_else(|| self.cancel.deadline_error())?;
-                let hits = self.snapshot.search_weighed(&weighed, depth, allowed, &*self.cancel)?;
+                let documents = self.document_scores(&weighed, &item.plan)?;
+                let hits = self.snapshot.search_weighed(&weighed, documents.as_ref(), depth, allowed, &*self.cancel)?;
                 let hits = self.cancel.complete(hits)?;
                 if item.plan.mode.fuses() && !question.terms().is_empty() {
                     let exactness = self.exactness(&weighed, &hits.hits)?;
                     found.exactness.get_or_init(|| exactness);
+                }
+                if documents.is_some() {
+                    found.document_weight.get_or_init(|| item.plan.fusion.document_weight);
                 }
                 found.text.get_or_init(|| (hits, micros(started)));
             }

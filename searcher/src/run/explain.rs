@@ -1,7 +1,7 @@
 //! Explains why a document is, or is not, among the hits of a search: the search is run by its own plan, and the document's exact
 //! place in each ranking is computed by reading every vector and every matching document.
 
-use dyad_index::lexical::Weighed;
+use dyad_index::lexical::{DocumentScores, Weighed};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{DenseParams, Hit, Shard, Snapshot};
 use rayon::prelude::*;
@@ -29,6 +29,8 @@ pub struct Explanation {
     pub bm25: Option<Placement>,
     /// BM25 term by term, as JSON; empty where no term matches.
     pub bm25_json: String,
+    /// Of its BM25 score: what its document adds.
+    pub bm25_of_document: f32,
     /// The question's terms after analysis.
     pub terms: Vec<String>,
     /// Hits that each ranking was to give.
@@ -80,8 +82,19 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
     let question = snapshot.question(&item.query);
     told.terms = question.terms().to_vec();
     let weighed = question.weigh(batch.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
-    if let Some((_, json)) = weighed.explain(&own.text, node)? {
-        told.bm25 = Some(by_bm25(snapshot, &weighed, &allowed, (shard, node, key), cancel)?);
+    let documents = batch.document_scores(&weighed, plan)?;
+    let explained = match &documents {
+        None => weighed.explain(&own.text, node)?,
+        Some(scores) => {
+            told.bm25_of_document = scores.of_shard(shard, &own.text).score(node);
+            let place = (shard, &*own.text, node);
+            let explained = weighed.explain_in_document(batch.statistics()?, scores, place, cancel)?;
+            explained.ok_or_else(|| cancel.deadline_error())?
+        }
+    };
+    if let Some((_, json)) = explained {
+        let scorer = Bm25Scorer { weighed: &weighed, documents: documents.as_ref(), allowed: &allowed };
+        told.bm25 = Some(scorer.place(snapshot, (shard, node, key), cancel)?);
         told.bm25_json = json;
     }
     let is_it = |hit: &Hit| (hit.shard, hit.node) == (shard, node);
@@ -193,41 +206,54 @@ fn reasons(told: &Explanation, plan: &Plan, vector: Option<&Vector>, scans: (usi
     reasons
 }
 
-/// The placement among all matching documents that are allowed: one pass over the document's own shard for its score, one over all for its rank.
-fn by_bm25(
-    snapshot: &Snapshot,
-    weighed: &Weighed<'_>,
-    allowed: &Allowed,
-    (shard, node, key): (usize, u32, &str),
-    cancel: &Cancellation,
-) -> Result<Placement> {
-    let pass = |at: usize, searched: &Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
-        let allowed = nodes(allowed, at, searched);
-        let one = |other, score| {
-            if (at, other) == (shard, node) || allowed.is_none_or(|nodes| nodes.contains(other)) {
-                take(other, score);
-            }
+/// What BM25 ranks by.
+struct Bm25Scorer<'a> {
+    weighed: &'a Weighed<'a>,
+    documents: Option<&'a DocumentScores>,
+    allowed: &'a Allowed,
+}
+
+impl Bm25Scorer<'_> {
+    /// The placement among all matching documents that are allowed: one pass over the document's own shard for its score, one over all for its rank.
+    fn place(
+        &self,
+        snapshot: &Snapshot,
+        (shard, node, key): (usize, u32, &str),
+        cancel: &Cancellation,
+    ) -> Result<Placement> {
+        let pass = |at: usize, searched: &Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
+            let allowed = nodes(self.allowed, at, searched);
+            let one = |other, score| {
+                if (at, other) == (shard, node) || allowed.is_none_or(|nodes| nodes.contains(other)) {
+                    take(other, score);
+                }
+            };
+            let text = &searched.text;
+            let is_whole = match self.documents.map(|documents| documents.of_shard(at, text)) {
+                Some(scores) => self.weighed.each_in_documents(scores, one, cancel)?,
+                None => self.weighed.each(text, one, cancel)?,
+            };
+            if is_whole { Ok(()) } else { Err(cancel.deadline_error()) }
         };
-        if weighed.each(&searched.text, one, cancel)? { Ok(()) } else { Err(cancel.deadline_error()) }
-    };
-    let mut score = 0.0;
-    if let Some(own) = snapshot.shards().get(shard) {
-        pass(shard, own, &mut |other, sum| {
-            if other == node {
-                score = sum;
-            }
-        })?;
+        let mut score = 0.0;
+        if let Some(own) = snapshot.shards().get(shard) {
+            pass(shard, own, &mut |other, sum| {
+                if other == node {
+                    score = sum;
+                }
+            })?;
+        }
+        let ahead = |(at, shard): (usize, &Shard)| -> Result<u32> {
+            let (keys, mut ahead) = (shard.dense.keys(), 0);
+            // A score with a smaller key wins ties.
+            pass(at, shard, &mut |other, sum| {
+                ahead += u32::from(sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < key));
+            })?;
+            Ok(ahead)
+        };
+        let ahead: u32 = snapshot.shards().par_iter().enumerate().map(ahead).sum::<Result<u32>>()?;
+        Ok(Placement { rank: ahead + 1, score })
     }
-    let ahead = |(at, shard): (usize, &Shard)| -> Result<u32> {
-        let (keys, mut ahead) = (shard.dense.keys(), 0);
-        // A score with a smaller key wins ties.
-        pass(at, shard, &mut |other, sum| {
-            ahead += u32::from(sum > score || (sum.total_cmp(&score).is_eq() && keys.key(other) < key));
-        })?;
-        Ok(ahead)
-    };
-    let ahead: u32 = snapshot.shards().par_iter().enumerate().map(ahead).sum::<Result<u32>>()?;
-    Ok(Placement { rank: ahead + 1, score })
 }
 
 #[cfg(test)]

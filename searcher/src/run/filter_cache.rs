@@ -22,14 +22,16 @@ pub(super) struct AllowedNodes {
     /// What the filter asks for that no document has.
     pub(super) notes: Vec<String>,
     statistics: OnceLock<CorpusStatistics>,
-    /// That the sets take.
+    /// That the sets take, and the lengths of documents among the statistics.
     bytes: usize,
 }
 
 impl AllowedNodes {
-    /// What a filter allows, from the cache if it is known; and whether it was.
+    /// What a filter allows, from the cache if it is known; and whether it was. One of a caller who may not see all documents may come to hold
+    /// statistics of its documents.
     pub(super) fn of(
         (filter, encoded): (&Filter, &[u8]),
+        is_scoped: bool,
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,
         cancel: &Cancellation,
@@ -40,7 +42,10 @@ impl AllowedNodes {
         let shards = snapshot.allowed(filter, cancel)?.ok_or_else(|| cancel.deadline_error())?;
         let notes = snapshot.filter_notes(filter)?;
         let sets = snapshot.shards().iter().zip(&shards);
-        let bytes = sets.map(|(shard, set)| set.bytes(shard.dense.rows().dim())).sum();
+        let of_sets: usize = sets.map(|(shard, set)| set.bytes(shard.dense.rows().dim())).sum();
+        let passages = || snapshot.shards().iter().map(|shard| shard.dense.len()).sum::<usize>();
+        let of_lengths = if is_scoped && snapshot.has_documents()? { passages() * size_of::<u32>() } else { 0 };
+        let bytes = of_sets + of_lengths;
         let allowed = Arc::new(Self { shards: shards.into(), notes, statistics: OnceLock::new(), bytes });
         if let Some(cache) = cache {
             cache.insert(snapshot, encoded, &allowed);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use dyad_index::lexical::Weighed;
+use dyad_index::lexical::{DocumentScores, Weighed};
 use dyad_index::search::Scored;
 use dyad_index::snapshot::{Hit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
@@ -33,7 +33,7 @@ impl Batch {
                 let union = union(dense, text);
                 let values = vector.values.as_deref();
                 let dense = values.map(|values| bounded_dense(snapshot, values, union.clone()));
-                let (text, exactness) = self.bounded_bm25(query, union)?;
+                let (text, exactness) = self.bounded_bm25(plan, query, union)?;
                 Ok(fused(&dense.unwrap_or_default(), Bm25Ranking { hits: &text, exactness: &exactness }))
             }
             Mode::Hybrid | Mode::Compare => Ok(fused(dense, Bm25Ranking { hits: text, exactness: found.exactness() })),
@@ -94,18 +94,25 @@ impl Batch {
 
     /// Hits, which ascend by shard and node, with their BM25 scores from 0 to 1, as the share of the bound that no document reaches, and how
     /// exactly they have the words of the question.
-    fn bounded_bm25(&self, query: &str, mut hits: Vec<Hit>) -> Result<(Vec<Hit>, Vec<f32>)> {
+    fn bounded_bm25(&self, plan: &Plan, query: &str, mut hits: Vec<Hit>) -> Result<(Vec<Hit>, Vec<f32>)> {
         let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
         let question = snapshot.question(query);
         let weighed = question.weigh(self.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
-        let bound = weighed.bound();
+        let documents = self.document_scores(&weighed, plan)?;
+        let bound = weighed.bound() + documents.as_ref().map_or(0.0, DocumentScores::bound);
         for of_shard in hits.chunk_by_mut(|a, b| a.shard == b.shard) {
             cancel.check()?;
             let mut scored: Vec<Scored> = of_shard.iter().map(|hit| Scored { node: hit.node, score: 0.0 }).collect();
-            if let Some(shard) = of_shard.first().and_then(|hit| snapshot.shards().get(hit.shard))
-                && !weighed.score(&shard.text, &mut scored, cancel)?
-            {
+            let number = of_shard.first().map_or(0, |hit| hit.shard);
+            let Some(shard) = snapshot.shards().get(number) else { continue };
+            if !weighed.score(&shard.text, &mut scored, cancel)? {
                 return Err(cancel.deadline_error());
+            }
+            if let Some(documents) = &documents {
+                let added = documents.of_shard(number, &shard.text);
+                for hit in &mut scored {
+                    hit.score += added.score(hit.node);
+                }
             }
             for (hit, scored) in of_shard.iter_mut().zip(scored) {
                 // A question of stop words alone has no terms, and no bound.

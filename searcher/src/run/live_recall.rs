@@ -76,7 +76,8 @@ fn compare(batch: &Batch) -> Result<ComparedSearch> {
     let Some((served, _)) = found.dense.get() else { return Err(Error::Internal) };
     let allowed = match (&item.plan.filter, &item.filter) {
         (Some(filter), Some(encoded)) => {
-            Some(AllowedNodes::of((filter, encoded), &batch.snapshot, batch.filters.as_deref(), &cancel)?.0)
+            let (is_scoped, cache) = (batch.scope.is_some(), batch.filters.as_deref());
+            Some(AllowedNodes::of((filter, encoded), is_scoped, &batch.snapshot, cache, &cancel)?.0)
         }
         _ => None,
     };

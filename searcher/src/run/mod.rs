@@ -16,6 +16,7 @@
 //! | `pages.rs` | pages of a dense search as parts of one ranking |
 //! | `gather.rs` | dense searches of single requests that wait for a thread at the same time, run by one job |
 //! | `scope.rs` | the documents that exist for a caller |
+//! | `document_scores.rs` | what the documents of passages add to their BM25 scores |
 //! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
 //! | `rank.rs` | the answer, made of the ranking's hits |
 //! | `rerank.rs` | the best hits in the order of a cross encoder's scores |
@@ -46,6 +47,7 @@ mod cancellation;
 mod checksums;
 mod config;
 mod deeper;
+mod document_scores;
 mod documents;
 mod embed;
 mod engine;

@@ -106,6 +106,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     Ok(Some(Answer {
         mode: plan.mode,
         fusion: plan.mode.fuses().then(|| fusion(plan, vector, found)),
+        document_weight: found.document_weight.get().copied().unwrap_or_default(),
         exactness: found.exactness().to_vec(),
         hits,
         compared,

@@ -38,7 +38,7 @@ impl Scope {
         if let Some(known) = self.allowed.get() {
             return Ok(known);
         }
-        let (found, _) = AllowedNodes::of((&self.filter, &self.encoded), snapshot, cache, cancel)?;
+        let (found, _) = AllowedNodes::of((&self.filter, &self.encoded), true, snapshot, cache, cancel)?;
         Ok(self.allowed.get_or_init(|| found))
     }
 

@@ -40,8 +40,11 @@ fn value(number: u32) -> String {
     }
 }
 
-/// The metadata of a document.
+/// The metadata of a document. Keys like `one#2` are of passages.
 pub(crate) fn metadata(key: &str) -> String {
+    if let Some((document, passage)) = key.split_once('#') {
+        return format!(r#"{{"document":"{document}","passage":{passage}}}"#);
+    }
     let number = number_of(key);
     let (thing, hundred) = (THINGS[number as usize % THINGS.len()], number / 100);
     let (tenant, value) = (tenant(key), value(number));

@@ -28,6 +28,7 @@ mod min_max;
 mod operations;
 mod page;
 mod pages;
+mod passage_documents;
 #[path = "../../../proto/tests/it/pki.rs"]
 mod pki;
 mod question_cache;

@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 
 use tantivy::Term;
 use tantivy::postings::Postings as _;
-use tantivy::query::{Bm25Weight, BooleanQuery, EnableScoring, Occur, Query, TermQuery, Weight};
+use tantivy::query::{Bm25Weight, BooleanQuery, EnableScoring, Explanation, Occur, Query, TermQuery, Weight};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet as _, Score};
 
@@ -58,7 +58,9 @@ impl std::fmt::Debug for Weighed<'_> {
 }
 
 /// tantivy's k1.
-const K1: f32 = 1.2;
+pub(super) const K1: f32 = 1.2;
+/// tantivy's b.
+pub(super) const B: f32 = 0.75;
 
 /// Share of the k-th best score that a document must reach to be scored once more. tantivy adds up the terms of a document
 /// in an order that depends on the documents around it, and sums of f32 in another order differ by less than this.
@@ -67,23 +69,23 @@ const CLOSE: f32 = 1.0 - 1e-5;
 const KEPT: usize = 1024;
 
 /// The documents that may be among the `k` best.
-struct Candidates {
+pub(super) struct Candidates {
     best: TopK<Scored>,
     close: Vec<Scored>,
     compact_at: usize,
 }
 
 impl Candidates {
-    fn new(k: usize) -> Self {
+    pub(super) fn new(k: usize) -> Self {
         Self { best: TopK::new(k), close: Vec::new(), compact_at: 2 * k.min(KEPT) + KEPT }
     }
 
     /// The least score that may be among the best.
-    fn least(&self) -> f32 {
+    pub(super) fn least(&self) -> f32 {
         self.best.threshold().map_or(f32::MIN, |last| last.score * CLOSE)
     }
 
-    fn offer(&mut self, hit: Scored) {
+    pub(super) fn offer(&mut self, hit: Scored) {
         if hit.score < self.least() {
             return;
         }
@@ -99,6 +101,12 @@ impl Candidates {
     fn compact(&mut self) {
         let least = self.least();
         self.close.retain(|hit| hit.score >= least);
+    }
+
+    /// Those that are close to the best.
+    pub(super) fn into_close(mut self) -> Vec<Scored> {
+        self.compact();
+        self.close
     }
 }
 
@@ -160,6 +168,23 @@ impl Weighed<'_> {
         }
     }
 
+    /// The terms of the question; and those for shards of earlier releases, where there are any and their terms are others.
+    pub(super) fn terms(&self) -> (&[Term], Option<&[Term]>) {
+        (&self.current.question.terms, self.first.as_ref().map(|first| first.question.terms.as_slice()))
+    }
+
+    /// The terms that a shard is searched by, with their words.
+    pub(super) fn words_of(&self, shard: &TextShard) -> impl Iterator<Item = (&str, &Term)> {
+        let QuestionTerms { words, terms } = self.of(shard).question;
+        words.iter().map(String::as_str).zip(terms)
+    }
+
+    /// The terms that a shard is searched by, with their weights.
+    pub(super) fn weighed_terms(&self, shard: &TextShard) -> impl Iterator<Item = (&Term, &Bm25Weight)> {
+        let WeighedTerms { question, weights, .. } = self.of(shard);
+        question.terms.iter().zip(weights)
+    }
+
     /// The terms and their inverse document frequencies.
     pub(super) fn inverse_frequencies(&self) -> impl Iterator<Item = (&str, f32)> {
         let QuestionTerms { words, terms } = self.current.question;
@@ -205,8 +230,7 @@ impl Weighed<'_> {
         } else {
             self.score_matches(shard, cancel, &mut take)?
         };
-        candidates.compact();
-        let mut hits = candidates.close;
+        let mut hits = candidates.into_close();
         // The sum of two does not depend on their order.
         if quick && terms.len() > 2 {
             hits.sort_unstable_by_key(|hit| hit.node);
@@ -288,13 +312,19 @@ impl Weighed<'_> {
 
     /// BM25 sum of one document, if any term matches, and its explanation as JSON.
     pub fn explain(&self, shard: &TextShard, node: u32) -> Result<Option<(f32, String)>> {
+        let explained = self.explanation(shard, node)?;
+        Ok(explained.map(|explanation| (explanation.value(), explanation.to_pretty_json())))
+    }
+
+    /// The same, to be read on.
+    pub(super) fn explanation(&self, shard: &TextShard, node: u32) -> Result<Option<Explanation>> {
         let weight = self.by_tantivy(shard)?;
         let terms = &self.of(shard).question.terms;
         let Some(segment) = shard.searcher.segment_readers().first().filter(|_| !terms.is_empty()) else {
             return Ok(None);
         };
         match weight.explain(segment, node) {
-            Ok(explanation) => Ok(Some((explanation.value(), explanation.to_pretty_json()))),
+            Ok(explanation) => Ok(Some(explanation)),
             // tantivy's way to say that the document does not match.
             Err(tantivy::TantivyError::InvalidArgument(_)) => Ok(None),
             Err(error) => Err(text_error(shard.path())(error)),

@@ -11,6 +11,15 @@ use crate::cancel::Cancel;
 use crate::error::Result;
 
 impl TextShard {
+    /// Whether any document has a value of a field, but for its key.
+    pub(crate) fn has_field(&self, field: &str) -> Result<bool> {
+        let prefix = facts::own(&facts::path(field));
+        let Some(segment) = self.searcher.segment_readers().first() else { return Ok(false) };
+        let reader = segment.inverted_index(self.fields.facts).map_err(text_error(self.path()))?;
+        let mut terms = reader.terms().range().ge(&prefix).into_stream()?;
+        Ok(terms.advance() && terms.key().starts_with(&prefix))
+    }
+
     /// The column of a field, where it is kept.
     pub fn kept_column(&self, field: &str) -> Option<Arc<FieldColumn>> {
         self.columns.get(field)
@@ -52,7 +61,7 @@ fn of_terms(shard: &TextShard, field: &str, cancel: &dyn Cancel) -> tantivy::Res
 }
 
 /// Whether documents have the same value if they have this term, of which the type and the value are given.
-fn is_exact(term: &[u8]) -> bool {
+pub(super) fn is_exact(term: &[u8]) -> bool {
     match term.split_first() {
         Some((&facts::FLAG, _)) => true,
         Some((&facts::TEXT, text)) => text.len() <= MAX_TEXT_BYTES,

@@ -23,8 +23,13 @@
 //! | `column.rs` | which documents have the same value of a field |
 //! | `column_reader.rs` | such columns made of the terms of a text index |
 //! | `filter_terms.rs` | the documents of one term, of a range of terms, and of exact numbers |
+//! | `joint_values.rs` | which values of several text indexes are the same |
+//! | `passage_documents.rs` | which passages are of one document |
 //! | `notes.rs` | notes on fields and types of a filter that no document has |
 //! | `bm25.rs` | the best documents of a question by BM25, and explanations |
+//! | `document_statistics.rs` | number and lengths of whole documents over all shards |
+//! | `document_bm25.rs` | what the documents of passages add to their scores |
+//! | `passage_bm25.rs` | the best passages by their own BM25 and that of their documents |
 //! | `wand.rs` | cancellable block-max WAND |
 //! | `snippet.rs` | the part of a text that says most about a question |
 
@@ -33,14 +38,19 @@ mod bm25;
 mod cjk;
 mod column;
 mod column_reader;
+mod document_bm25;
+mod document_statistics;
 mod exact_number;
 mod facts;
 mod fields_of;
 mod filter;
 mod filter_terms;
+mod joint_values;
 mod lengths;
 mod notes;
 mod parts;
+mod passage_bm25;
+mod passage_documents;
 mod places;
 mod question;
 mod question_notes;
@@ -58,10 +68,14 @@ mod writer;
 pub use analyzer::terms;
 pub use bm25::Weighed;
 pub use column::{COLUMN_BYTES, ColumnValue, FieldColumn};
+pub use document_bm25::{DocumentScores, ShardDocumentScores, WeighedDocuments};
 pub use exact_number::ExactNumber;
 pub use facts::{FieldValue, MAX_TEXT_BYTES};
 pub use fields_of::{MetadataFieldName, MetadataFields};
 pub use filter::Filter;
+pub(crate) use joint_values::{JointValues, WholeValue};
+pub(crate) use passage_documents::NO_DOCUMENT;
+pub use passage_documents::{DOCUMENT_FIELD, PASSAGE_BYTES, PassageDocuments};
 pub use places::{GoneText, PlaceInDocument, Places, PlacesWriter, StoredPlace, TextPlace};
 pub use question::Question;
 pub use question_notes::{question_note, script_note};

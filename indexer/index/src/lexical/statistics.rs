@@ -3,22 +3,23 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{DocSet as _, Searcher, TERMINATED, Term};
 
 use super::analyzer::Analyzer;
+use super::document_statistics::{DocumentCounter, DocumentStatistics};
 use super::lengths::DocumentLengths;
 use super::schema::schema;
-use super::{TextShard, text_error};
+use super::{PassageDocuments, TextShard, text_error};
 use crate::cancel::Cancel;
 use crate::deletions::Deletions;
 use crate::error::Result;
 use crate::search::NodeSet;
 
-/// Postings that are read between two checks for cancellation.
+/// Postings or passages that are read between two checks for cancellation.
 const CHECKED: u32 = 1 << 14;
 
 /// Statistics of the whole corpus, without deleted documents. Count and frequencies come from the same segments, so that no
@@ -26,15 +27,19 @@ const CHECKED: u32 = 1 << 14;
 #[derive(Clone)]
 pub struct CorpusStatistics {
     shards: Vec<CountedShard>,
-    deleted: Vec<Arc<Deletions>>,
+    /// By shard.
+    deleted: Vec<Option<Arc<Deletions>>>,
     part: Option<Part>,
+    /// Those of whole documents, once they were asked for.
+    documents: Arc<OnceLock<DocumentStatistics>>,
 }
 
 /// A shard's part of the statistics.
 #[derive(Clone)]
-struct CountedShard {
-    path: PathBuf,
-    searcher: Searcher,
+pub(super) struct CountedShard {
+    pub(super) path: PathBuf,
+    pub(super) searcher: Searcher,
+    pub(super) body: Field,
     analyzer: Analyzer,
     lengths: Option<DocumentLengths>,
 }
@@ -61,10 +66,12 @@ impl CorpusStatistics {
         let counted = |shard: &TextShard| CountedShard {
             path: shard.path().to_owned(),
             searcher: shard.searcher.clone(),
+            body: shard.fields.body,
             analyzer: shard.analyzer,
             lengths: shard.lengths.clone(),
         };
-        Self { shards: shards.into_iter().map(counted).collect(), deleted: Vec::new(), part: None }
+        let shards = shards.into_iter().map(counted).collect();
+        Self { shards, deleted: Vec::new(), part: None, documents: Arc::default() }
     }
 
     /// Whether the terms of any shard were made by this analyzer.
@@ -72,10 +79,33 @@ impl CorpusStatistics {
         self.shards.iter().any(|shard| shard.analyzer == analyzer)
     }
 
-    /// Without the deleted documents of some of the shards.
+    /// Without the deleted documents of the shards, in their order.
     #[must_use]
-    pub fn without(self, deleted: impl IntoIterator<Item = Arc<Deletions>>) -> Self {
-        Self { deleted: deleted.into_iter().collect(), ..self }
+    pub fn without(self, deleted: impl IntoIterator<Item = Option<Arc<Deletions>>>) -> Self {
+        Self { deleted: deleted.into_iter().collect(), documents: Arc::default(), ..self }
+    }
+
+    pub(super) fn shards(&self) -> &[CountedShard] {
+        &self.shards
+    }
+
+    /// The nodes of a shard that count; all where absent.
+    pub(super) fn counted(&self, shard: usize) -> Option<&NodeSet> {
+        let deleted = || self.deleted.get(shard)?.as_ref().map(|deleted| &deleted.live);
+        self.part.as_ref().map_or_else(deleted, |part| part.nodes.get(shard))
+    }
+
+    /// The same statistics of whole documents, counted when they are first asked for; nothing where the work was cancelled.
+    pub(super) fn of_documents(
+        &self,
+        passages: &PassageDocuments,
+        cancel: &dyn Cancel,
+    ) -> Result<Option<&DocumentStatistics>> {
+        if let Some(known) = self.documents.get() {
+            return Ok(Some(known));
+        }
+        let counted = self.count_documents(passages, cancel)?;
+        Ok(counted.map(|counted| self.documents.get_or_init(|| counted)))
     }
 
     /// Of some documents alone, none of them deleted; one set per shard, in their order.
@@ -91,7 +121,28 @@ impl CorpusStatistics {
             tokens += nodes.iter().map(|node| u64::from(lengths.fieldnorm(node))).sum::<u64>();
         }
         let documents = nodes.iter().map(|nodes| nodes.len() as u64).sum();
-        Ok(Self { part: Some(Part { nodes, documents, tokens }), ..self.clone() })
+        let part = Some(Part { nodes, documents, tokens });
+        Ok(Self { part, documents: Arc::default(), ..self.clone() })
+    }
+
+    /// Nothing where `cancel`, which is polled between passages, ended the work.
+    fn count_documents(&self, passages: &PassageDocuments, cancel: &dyn Cancel) -> Result<Option<DocumentStatistics>> {
+        let mut counter = DocumentCounter::new(passages.len());
+        for (number, CountedShard { path, searcher, body, lengths, .. }) in self.shards.iter().enumerate() {
+            let Some(segment) = searcher.segment_readers().first() else { continue };
+            let norms = segment.get_fieldnorms_reader(*body).map_err(text_error(path))?;
+            let counted = self.counted(number);
+            for (node, document) in (0_u32..).zip(passages.of_shard(number)) {
+                if node.is_multiple_of(CHECKED) && cancel.is_cancelled() {
+                    return Ok(None);
+                }
+                if counted.is_none_or(|counted| counted.contains(node)) {
+                    let of_norm = || u64::from(norms.fieldnorm(node));
+                    counter.add(*document, lengths.as_ref().map_or_else(of_norm, |lengths| lengths.of(node)));
+                }
+            }
+        }
+        Ok(Some(counter.statistics()))
     }
 
     /// The statistics of these terms: one look-up for each different term and shard. `cancel` is polled before each term;
@@ -100,8 +151,9 @@ impl CorpusStatistics {
         if let Some(part) = &self.part {
             return self.of_part(part, terms, cancel);
         }
-        let deleted =
-            |count: &dyn Fn(&Deletions) -> u64| self.deleted.iter().map(|deleted| count(deleted)).sum::<u64>();
+        let deleted = |count: &dyn Fn(&Deletions) -> u64| {
+            self.deleted.iter().flatten().map(|deleted| count(deleted)).sum::<u64>()
+        };
         let documents = self.sum(Bm25StatisticsProvider::total_num_docs)?;
         let tokens = self.sum(|searcher| searcher.total_num_tokens(field))?;
         let mut known = TermStatistics {

@@ -47,6 +47,11 @@ impl SnapshotColumns {
     pub fn value(&self, shard: usize, node: u32) -> ColumnValue {
         self.0.get(shard).map_or(ColumnValue::Stored, |column| column.value(node))
     }
+
+    /// Numbers of a shard's own values are below this; those of values that its documents were given later are not.
+    pub(super) fn own_values(&self, shard: usize) -> u32 {
+        self.0.get(shard).map_or(0, |column| column.own.values())
+    }
 }
 
 impl Snapshot {

@@ -4,26 +4,32 @@
 //! |---|---|
 //! | `shard.rs` | one shard: opened, or shared with another generation; without its deleted documents |
 //! | `columns.rs` | which documents have the same value of a field |
+//! | `documents.rs` | which passages are of one document |
+//! | `shared_documents.rs` | what of that generations with the same shards share |
 //! | `sample.rs` | documents chosen at random |
 
 mod columns;
+mod documents;
 mod sample;
 mod shard;
+mod shared_documents;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::fusion::FusionRecord;
-use crate::lexical::{CorpusStatistics, Filter, Question, StoredDocument, StoredPlace, Weighed};
+use crate::lexical::{CorpusStatistics, DocumentScores, Filter, Question, StoredDocument, StoredPlace, Weighed};
 use crate::manifest::{self, Manifest, ReaderLock};
 use crate::reranking::RerankRecord;
 use crate::search::{Completeness, Hits, MinCompetitive, NodeSet, Scored};
 
 pub use columns::SnapshotColumns;
 pub use shard::{DenseParams, SearchMode, Shard};
+use shared_documents::SharedDocuments;
 
 /// A shard is small next to one of this many times as many documents.
 const SMALL: usize = 4;
@@ -43,6 +49,7 @@ pub struct Snapshot {
     statistics: CorpusStatistics,
     fusion: Option<FusionRecord>,
     reranking: Option<RerankRecord>,
+    documents: Arc<SharedDocuments>,
     _lock: ReaderLock,
 }
 
@@ -123,10 +130,11 @@ impl Snapshot {
         let shards = manifest.shards.iter().map(|entry| Shard::open(index, &manifest, entry, known(&entry.id)));
         let shards = shards.collect::<Result<Vec<_>>>()?;
         let statistics = CorpusStatistics::new(shards.iter().map(|shard| &*shard.text))
-            .without(shards.iter().filter_map(|shard| shard.deletions.clone()));
+            .without(shards.iter().map(|shard| shard.deletions.clone()));
         let fusion = FusionRecord::load(index, &manifest.model.fingerprint)?;
         let reranking = RerankRecord::load(index, &manifest.model.fingerprint)?;
-        Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion, reranking, _lock: lock })
+        let documents = SharedDocuments::new(&shards, before.map(|before| (&*before.shards, &before.documents)));
+        Ok(Self { index: index.to_owned(), manifest, shards, statistics, fusion, reranking, documents, _lock: lock })
     }
 
     /// The index's directory.
@@ -254,15 +262,16 @@ impl Snapshot {
         cancel: &dyn Cancel,
     ) -> Result<Hits<Hit>> {
         match question.weigh(statistics, cancel)? {
-            Some(weighed) => self.search_weighed(&weighed, k, allowed, cancel),
+            Some(weighed) => self.search_weighed(&weighed, None, k, allowed, cancel),
             None => Ok(Hits::cancelled()),
         }
     }
 
-    /// The same for a question whose terms have been looked up.
+    /// The same for a question whose terms have been looked up, with what the documents of passages add to their scores, where they do.
     pub fn search_weighed(
         &self,
         weighed: &Weighed<'_>,
+        documents: Option<&DocumentScores>,
         k: usize,
         allowed: Option<&[NodeSet]>,
         cancel: &dyn Cancel,
@@ -270,7 +279,11 @@ impl Snapshot {
         self.check_allowed(allowed)?;
         let one = |(at, shard): (usize, &Shard)| {
             let (keys, allowed) = (shard.dense.keys(), allowed.and_then(|all| all.get(at)).or(shard.live()));
-            weighed.best(&shard.text, k, &|node| keys.key(node), allowed, cancel)
+            let key = |node| keys.key(node);
+            match documents.map(|documents| documents.of_shard(at, &shard.text)) {
+                Some(scores) => weighed.best_in_documents(scores, k, &key, allowed, cancel),
+                None => weighed.best(&shard.text, k, &key, allowed, cancel),
+            }
         };
         let found: Vec<_> = self.shards.par_iter().enumerate().map(one).collect::<Result<_>>()?;
         Ok(self.merge(found.into_iter().map(Some), k))

@@ -44,7 +44,7 @@ fn index() -> Value {
 }
 
 /// What validation asks of a field beyond its type: message, field, schema.
-fn bounds() -> [(&'static str, &'static str, Value); 29] {
+fn bounds() -> [(&'static str, &'static str, Value); 30] {
     let numbers = |minimum: u32, maximum: u32| json!({"minimum": minimum, "maximum": maximum});
     let items = |least: usize, most: usize| json!({"minItems": least, "maxItems": most});
     let text = |most: usize| json!({"minLength": 1, "maxLength": most, "pattern": "\\S"});
@@ -57,6 +57,7 @@ fn bounds() -> [(&'static str, &'static str, Value); 29] {
         ("SearchRequest", "fusion_depth", numbers(0, limits::MAX_K)),
         ("SearchRequest", "target_recall", json!({"exclusiveMinimum": 0, "exclusiveMaximum": 1})),
         ("SearchRequest", "dense_weight", numbers(0, 1)),
+        ("SearchRequest", "document_weight", json!({"minimum": 0, "maximum": limits::MAX_DOCUMENT_WEIGHT})),
         ("SearchRequest", "vector", items(0, limits::MAX_DIM)),
         ("SearchRequest", "fingerprint", json!({"maxLength": limits::MAX_FINGERPRINT_BYTES})),
         ("SearchRequest", "fields", items(0, limits::MAX_FIELDS)),

@@ -1,6 +1,7 @@
 //! BM25 over shards against the formula written out, and stored fields.
 
 mod column;
+mod documents;
 mod earlier;
 mod filter;
 mod languages;

@@ -36,6 +36,7 @@ class Arguments(TypedDict, total=False):
     filter: Filter | None
     fusion: str | None
     dense_weight: float | None
+    document_weight: float | None
     fusion_depth: int
     rrf_k: int
     index: str
@@ -86,6 +87,8 @@ class Request:
     fusion: str | None = None
     #: Weight of the dense ranking in the fusion, 0 to 1.
     dense_weight: float | None = None
+    #: Weight of a document's BM25 in the BM25 scores of its passages, 0 to 10.
+    document_weight: float | None = None
     #: Hits that each ranking gives to the fusion.
     fusion_depth: int = 0
     #: Constant of `rrf`.
@@ -116,6 +119,7 @@ class Request:
             surrounding_bytes=self.surrounding_bytes,
             fusion=_FUSIONS[self.fusion],  # type: ignore[arg-type]
             dense_weight=self.dense_weight,
+            document_weight=self.document_weight,
             fusion_depth=self.fusion_depth,
             rrf_k=self.rrf_k,
             rerank_depth=self.rerank_depth,
