@@ -28,6 +28,19 @@ pub enum ContextError {
         /// The context.
         context: String,
     },
+    /// Shards that do not say in which documents their passages stand: of an earlier release, or of a bulk job.
+    #[error(
+        "generation {generation} does not say in which documents the passages of shard {shard} stand, in which `{context}` reads them. Use `--context title`, or \
+         build the index again from its documents (`build --new-model --split WORDS`, or `--documents FILE`)"
+    )]
+    NoDocuments {
+        /// The generation.
+        generation: u64,
+        /// The shard.
+        shard: String,
+        /// The context.
+        context: String,
+    },
     /// A document that is too long to be sent to an encoder service.
     #[error(
         "the document of passage `{key}` has {bytes} bytes, and a request to an encoder service holds one of {limit}. Embed the corpus with `dyad-encoder embed`, \

@@ -4,8 +4,8 @@
 pub const MAX_TEXTS: usize = 1024;
 /// Bytes of one text to embed: 1 MiB. Tokens beyond the model's maximum are truncated anyway.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Bytes of one document of which texts to embed are passages: 16 MiB.
-pub const MAX_DOCUMENT_BYTES: usize = 16 << 20;
+/// Bytes of one document of which texts to embed are passages: 1 MiB. All of it is tokenized.
+pub const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 /// Least and largest weight of the tokens of a passage in its document.
 pub const LATE_WEIGHT: std::ops::RangeInclusive<f32> = 0.01..=10.0;
 /// Bytes of one question: 32 KiB.

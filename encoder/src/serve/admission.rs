@@ -24,10 +24,17 @@ pub(crate) struct Admission {
 pub(crate) struct Permit(OwnedSemaphorePermit);
 
 impl Permit {
-    /// Gives back all but `tokens`.
-    pub(crate) fn shrink(&mut self, tokens: usize) {
+    /// Gives back all but `tokens`, or takes what is missing; refused where that is not free.
+    pub(crate) fn fit(&mut self, admission: &Admission, tokens: usize) -> Result<(), EncodeError> {
         let excess = self.0.num_permits().saturating_sub(tokens);
         drop(self.0.split(excess));
+        let missing = tokens.saturating_sub(self.0.num_permits());
+        if missing > 0 {
+            // None of it could ever be admitted otherwise.
+            admission.wanted(tokens)?;
+            self.0.merge(admission.try_admit(missing)?.0);
+        }
+        Ok(())
     }
 }
 
@@ -93,7 +100,7 @@ mod tests {
         let mut first = admission.try_admit(80).unwrap();
         let message = admission.try_admit(30).unwrap_err().to_string();
         assert!(message.contains("80") && message.contains("100") && message.contains("--queue-tokens"), "{message}");
-        first.shrink(70);
+        first.fit(&admission, 70).unwrap();
         let second = admission.try_admit(30).unwrap();
         assert!(admission.try_admit(1).is_err());
         drop((first, second));

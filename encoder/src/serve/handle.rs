@@ -65,7 +65,7 @@ pub struct Handle {
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) opened: Opened,
-    admission: Admission,
+    pub(super) admission: Admission,
     pub(super) backend: Arc<Backend>,
     metrics: Arc<Metrics>,
     /// The last answer to whether the model works, and when it was given.

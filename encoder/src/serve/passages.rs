@@ -1,10 +1,16 @@
 //! Passages in their documents: late chunking in a request.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use rayon::prelude::*;
+
+use super::error::EncodeError;
 use crate::config::Tower;
-use crate::error::Error;
-use crate::tokenize::{ContextTokens, PassageBytes, PassagesOfDocument, Tokenizer, add_weighted};
+use crate::tokenize::{ContextTokens, DocumentWindow, PassageBytes, PassagesOfDocument, Tokenizer, add_weighted};
+
+/// Bytes of a token of usual text, and half as many again: what tokenizing takes is less than embedding.
+const BYTES_PER_TOKEN: usize = 8;
 
 /// A document of which texts of a request are passages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,23 +36,31 @@ impl ReadDocument {
         PassagesOfDocument { document: &self.text, passages: self.passages.iter().map(bytes_of).collect() }
     }
 
-    /// Bytes that its windows have at most, by window: one for each passage, and no more than there are tokens for.
-    pub(super) fn at_most(&self, longest: usize) -> impl Iterator<Item = usize> {
-        // Windows overlap by a quarter of their length.
-        let windows = (2 * self.text.len() / longest.max(1) + 1).min(self.passages.len());
-        std::iter::repeat_n(self.text.len(), windows)
+    /// Bytes of each window that is expected, where the model reads `longest` tokens, and of pieces as long as those for all of the text, which is
+    /// tokenized. Passages that overlap may need more windows: these are charged once they are known.
+    pub(super) fn expected(&self, longest: usize) -> impl Iterator<Item = usize> {
+        // Windows overlap by a quarter of their length, and a token has some four bytes.
+        let windows = (self.text.len() / longest.max(1) + 1).min(self.passages.len());
+        let pieces = self.text.len() / (BYTES_PER_TOKEN * longest.max(1)) + 1;
+        std::iter::repeat_n(self.text.len(), windows + pieces)
     }
 }
 
-/// The tokens of the documents of so many texts.
+/// The tokens of the documents of so many texts; `go_on` is asked before each document.
 pub(super) fn context_tokens(
     tokenizer: &Tokenizer,
     tower: Tower,
     documents: &[ReadDocument],
     texts: usize,
-) -> Result<ContextTokens, Error> {
+    go_on: &(dyn Fn() -> Result<(), EncodeError> + Sync),
+) -> Result<ContextTokens, EncodeError> {
     let documents: Vec<PassagesOfDocument<'_>> = documents.iter().map(ReadDocument::passages_of).collect();
-    tokenizer.contexts(tower, &documents, texts)
+    let windows = |of: &PassagesOfDocument<'_>| {
+        go_on()?;
+        tokenizer.windows_of(tower, of).map_err(|error| EncodeError::Model(Arc::new(error)))
+    };
+    let windows: Vec<Vec<DocumentWindow>> = documents.par_iter().map(windows).collect::<Result<_, _>>()?;
+    Ok(ContextTokens::of(&documents, windows, texts))
 }
 
 /// Of each text of a request, the vector of its tokens in its document, and how much that counts.

@@ -77,14 +77,14 @@ impl Input {
         }
     }
 
-    /// Tokens that each text can have at most, and each window of the documents in which they stand, where the model reads `longest` at once; without
+    /// Tokens that each text can have at most, and what the documents in which they stand are expected to have, where the model reads `longest` at once; without
     /// prompt and special tokens: a token takes at least one byte.
     pub(crate) fn at_most(&self, longest: usize) -> Vec<usize> {
         match self {
             Self::Texts(texts) => texts.iter().map(String::len).collect(),
             Self::TokenIds(ids) => ids.iter().map(Vec::len).collect(),
             Self::Passages { texts, documents, .. } => {
-                let windows = documents.iter().flat_map(|document| document.at_most(longest));
+                let windows = documents.iter().flat_map(|document| document.expected(longest));
                 texts.iter().map(String::len).chain(windows).collect()
             }
             Self::Pairs { query, texts } => texts.iter().map(|text| query.len() + text.len()).collect(),

@@ -100,11 +100,13 @@ impl Handle {
     /// Tokenizes on the pool, then queues.
     fn enqueue(&self, job: Job, receiver: Receiver, mut permit: Permit, entry: Entry) {
         let (tokenizer, backend) = (Arc::clone(&self.running.opened.tokenizer), Arc::clone(&self.running.backend));
+        let admission = self.running.admission.clone();
         self.running.splitters.spawn(move || {
             let started = Instant::now();
             let Job { tower, input, options, dim, came, .. } = job;
             let split = split(&tokenizer, tower, &input, options, came)
-                .and_then(|texts| InContext::of(&tokenizer, tower, &input, options, texts));
+                .and_then(|texts| InContext::of(&tokenizer, &input, (tower, options, came), texts))
+                .and_then(|split| permit.fit(&admission, split.tokens()).map(|()| split));
             let InContext { texts, contexts, late } = match split {
                 Ok(split) => split,
                 Err(error) => {
@@ -112,7 +114,6 @@ impl Handle {
                     return receiver.send(Err(error));
                 }
             };
-            permit.shrink(texts.iter().chain(&contexts).map(|text| text.ids.len()).sum());
             let queued = Instant::now();
             let encoded = Encoded {
                 queue_us: micros(started.saturating_duration_since(came)),
@@ -135,16 +136,16 @@ struct InContext {
 impl InContext {
     fn of(
         tokenizer: &Tokenizer,
-        tower: Tower,
         input: &Input,
-        options: EncodeOptions,
+        (tower, options, came): (Tower, EncodeOptions, Instant),
         mut texts: Vec<Tokens>,
     ) -> Result<Self, EncodeError> {
         let Input::Passages { documents, weight, .. } = input else {
             return Ok(Self { texts, contexts: Vec::new(), late: None });
         };
-        let tokens = context_tokens(tokenizer, tower, documents, texts.len());
-        let ContextTokens { contexts, rows, cut } = tokens.map_err(|error| EncodeError::Model(Arc::new(error)))?;
+        let in_time = || if Instant::now() < options.deadline { Ok(()) } else { Err(late(came)) };
+        let tokens = context_tokens(tokenizer, tower, documents, texts.len(), &in_time);
+        let ContextTokens { contexts, rows, cut } = tokens?;
         for (position, (text, cut)) in texts.iter_mut().zip(cut).enumerate() {
             if cut && options.truncation == Truncation::Refuse {
                 let limit = contexts.iter().map(|window| window.ids.len()).max().unwrap_or_default();
@@ -153,6 +154,10 @@ impl InContext {
             text.truncated |= cut;
         }
         Ok(Self { texts, contexts, late: Some(LateRows { rows, weight: *weight }) })
+    }
+
+    fn tokens(&self) -> usize {
+        self.texts.iter().chain(&self.contexts).map(|text| text.ids.len()).sum()
     }
 }
 

@@ -37,6 +37,12 @@ pub(crate) struct ContextTokens {
 }
 
 impl Tokenizer {
+    /// The windows of a document.
+    pub(crate) fn windows_of(&self, tower: Tower, of: &PassagesOfDocument<'_>) -> Result<Vec<DocumentWindow>, Error> {
+        let bytes: Vec<Range<usize>> = of.passages.iter().map(|passage| passage.bytes.clone()).collect();
+        self.windows(tower, of.document, &bytes)
+    }
+
     /// The tokens of documents with so many passages in all.
     pub(crate) fn contexts(
         &self,
@@ -44,12 +50,15 @@ impl Tokenizer {
         documents: &[PassagesOfDocument<'_>],
         passages: usize,
     ) -> Result<ContextTokens, Error> {
-        let windows_of = |of: &PassagesOfDocument<'_>| {
-            let bytes: Vec<Range<usize>> = of.passages.iter().map(|passage| passage.bytes.clone()).collect();
-            self.windows(tower, of.document, &bytes)
-        };
-        let windows: Vec<Vec<DocumentWindow>> = documents.par_iter().map(windows_of).collect::<Result<_, _>>()?;
-        let mut found = ContextTokens { contexts: Vec::new(), rows: vec![0; passages], cut: vec![false; passages] };
+        let windows = documents.par_iter().map(|of| self.windows_of(tower, of)).collect::<Result<_, _>>()?;
+        Ok(ContextTokens::of(documents, windows, passages))
+    }
+}
+
+impl ContextTokens {
+    /// Of documents with these windows, and so many passages in all.
+    pub(crate) fn of(documents: &[PassagesOfDocument<'_>], windows: Vec<Vec<DocumentWindow>>, passages: usize) -> Self {
+        let mut found = Self { contexts: Vec::new(), rows: vec![0; passages], cut: vec![false; passages] };
         let mut vectors = 0;
         for (of, windows) in documents.iter().zip(windows) {
             for DocumentWindow { tokens, passages: held, .. } in windows {
@@ -64,7 +73,7 @@ impl Tokenizer {
                 found.contexts.push(tokens);
             }
         }
-        Ok(found)
+        found
     }
 }
 

@@ -7,6 +7,8 @@ use dyad_index::Snapshot;
 use dyad_index::manifest::ShardEntry;
 use dyad_index::snapshot::Shard;
 
+use super::purged_texts::PurgedOfShard;
+use super::stored::LastDocument;
 use crate::control::JobControl;
 use crate::error::Error;
 
@@ -19,6 +21,31 @@ pub(super) struct Difference {
     pub(super) gone: Vec<String>,
 }
 
+/// Documents of two generations, and the documents in which they stand that were read last.
+#[derive(Default)]
+struct ComparedDocuments {
+    before: LastDocument,
+    now: LastDocument,
+}
+
+impl ComparedDocuments {
+    /// Whether a document of each, by its shard and node, has the same fields, and stands in the same place.
+    fn are_equal(
+        &mut self,
+        (last, before, place): (&Snapshot, usize, u32),
+        (current, at, node): (&Snapshot, usize, u32),
+    ) -> Result<bool, Error> {
+        let (was, is) = (last.document(before, place)?, current.document(at, node)?);
+        let (Some(was_in), Some(is_in)) = (last.shards().get(before), current.shards().get(at)) else {
+            return Ok(false);
+        };
+        let none = PurgedOfShard::default();
+        Ok(was == is
+            && self.before.place((before, was_in), place, &was.text, &none)?
+                == self.now.place((at, is_in), node, &is.text, &none)?)
+    }
+}
+
 impl Difference {
     /// Compares the documents of two generations whose keys are asked for. Shards that both have differ in their deletions and changed metadata
     /// only, and the others document by document, so that a merge, which moves documents, changes nothing here.
@@ -29,6 +56,7 @@ impl Difference {
         control: JobControl<'_>,
     ) -> Result<Self, Error> {
         let mut found = Self { new: Vec::new(), gone: Vec::new() };
+        let mut documents = ComparedDocuments::default();
         for (at, (entry, shard)) in super::shards(current).enumerate() {
             let known = shard_named(last, &entry.id);
             if known.is_some_and(|(before, _)| before == entry) {
@@ -44,9 +72,7 @@ impl Difference {
                     continue;
                 }
                 match last.find(key)? {
-                    Some((before, place))
-                        if last.document(before, place)? == shard.document(node)?
-                            && last.place(before, place)? == shard.place(node)? => {}
+                    Some((before, place)) if documents.are_equal((last, before, place), (current, at, node))? => {}
                     Some(_) => {
                         found.gone.push(key.to_owned());
                         found.new.push((at, node));

@@ -188,7 +188,7 @@ fn rewrite_group(
     let mut documents = LastDocument::default();
     let purged = PurgedTexts::of(base, without)?;
     for (at, (entry, shard)) in &members {
-        let gone = if without.is_empty() { None } else { Some(purged.gone_of(shard, without)?) };
+        let purged = purged.of_shard(shard, without)?;
         let rows = shard.dense.rows();
         let mut nodes = Vec::with_capacity(shard.len());
         for node in live_nodes(shard) {
@@ -199,7 +199,7 @@ fn rewrite_group(
                 continue;
             }
             rows.decode(node, &mut row);
-            let place = documents.place(base.shards(), (*at, node), &document.text, gone.as_ref())?;
+            let place = documents.place((*at, shard), node, &document.text, &purged)?;
             let stored = TextDocument {
                 key: &document.key,
                 title: &document.title,

@@ -4,15 +4,38 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use dyad_index::Snapshot;
-use dyad_index::lexical::{GoneText, PlaceInDocument, Places};
+use dyad_index::lexical::{PlaceInDocument, Places};
 use dyad_index::snapshot::Shard;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::Error;
 
+/// Bytes of documents, by their numbers in a shard.
+type BytesOfDocuments = HashMap<u32, Vec<Range<usize>>>;
+
 /// The bytes of purged passages, by 128 bits of xxh3 of the documents in which they stand.
 #[derive(Debug, Default)]
 pub(super) struct PurgedTexts(HashMap<u128, Vec<Range<usize>>>);
+
+/// What is purged of a shard.
+#[derive(Debug, Default)]
+pub(super) struct PurgedOfShard<'a> {
+    /// Keys of purged documents.
+    keys: Option<&'a BTreeSet<&'a str>>,
+    bytes: BytesOfDocuments,
+}
+
+impl PurgedOfShard<'_> {
+    /// Whether a node is purged.
+    pub(super) fn has(&self, shard: &Shard, node: u32) -> bool {
+        self.keys.is_some_and(|keys| keys.contains(shard.dense.keys().key(node)))
+    }
+
+    /// The bytes of a document that purged passages have, wherever these are.
+    pub(super) fn bytes_of(&self, document: u32) -> &[Range<usize>] {
+        self.bytes.get(&document).map_or(&[], Vec::as_slice)
+    }
+}
 
 impl PurgedTexts {
     /// Of the documents with these keys that a generation holds, live or deleted.
@@ -29,8 +52,18 @@ impl PurgedTexts {
         Ok(Self(found))
     }
 
-    /// The documents of a shard in which purged passages stand, and their bytes.
-    fn in_shard(&self, shard: &Shard) -> Result<HashMap<u32, Vec<Range<usize>>>, Error> {
+    /// What is purged of a shard, without the documents of these keys.
+    pub(super) fn of_shard<'a>(&self, shard: &Shard, keys: &'a BTreeSet<&'a str>) -> Result<PurgedOfShard<'a>, Error> {
+        let keys = (!keys.is_empty()).then_some(keys);
+        Ok(PurgedOfShard { keys, bytes: self.bytes_in(shard)? })
+    }
+
+    /// Whether a shard holds a document in which a purged passage stands.
+    pub(super) fn are_in(&self, shard: &Shard) -> Result<bool, Error> {
+        Ok(!self.bytes_in(shard)?.is_empty())
+    }
+
+    fn bytes_in(&self, shard: &Shard) -> Result<BytesOfDocuments, Error> {
         let mut found = HashMap::new();
         let places = shard.places.as_ref().filter(|_| !self.0.is_empty());
         let Some(places) = places else { return Ok(found) };
@@ -40,19 +73,6 @@ impl PurgedTexts {
             }
         }
         Ok(found)
-    }
-
-    /// Whether a shard holds a document in which a purged passage stands.
-    pub(super) fn are_in(&self, shard: &Shard) -> Result<bool, Error> {
-        Ok(!self.in_shard(shard)?.is_empty())
-    }
-
-    /// What is not read any more of a shard's documents, without the documents of these keys.
-    pub(super) fn gone_of(&self, shard: &Shard, without: &BTreeSet<&str>) -> Result<GoneText, Error> {
-        let Some(places) = &shard.places else { return Ok(GoneText::default()) };
-        let keys = shard.dense.keys();
-        let is_gone = |node| !shard.is_live(node) || without.contains(keys.key(node));
-        Ok(places.gone(shard.dense.len() as u32, is_gone, self.in_shard(shard)?))
     }
 }
 

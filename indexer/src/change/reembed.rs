@@ -26,6 +26,7 @@ use super::difference::Difference;
 use super::stored::{Stored, places};
 use super::upsert::build_like;
 use super::{ATTEMPTS, MissingKeys, Outcome};
+use crate::context_error::ContextError;
 use crate::control::JobControl;
 use crate::draft::{CompleteShard, Draft, DraftShard};
 use crate::error::Error;
@@ -100,7 +101,7 @@ pub fn reembed(
     let base = Snapshot::open(&config.index)?;
     let model = source.model().clone();
     let (documents, old) = (base.manifest().documents(), base.manifest().model.clone());
-    refuse_same(&base, source)?;
+    check_source(&base, source)?;
     let workspace = Workspace::create(&config.index)?;
     let (builder, params, row_type) = kind(&base, &model, config.threads);
     let questions = config.queries.as_ref().map(|path| Questions::open(path, &model, params.seed)).transpose()?;
@@ -210,7 +211,7 @@ pub fn estimate(
 ) -> Result<Estimate, Error> {
     let base = Snapshot::open(&config.index)?;
     let model = source.model().clone();
-    refuse_same(&base, source)?;
+    check_source(&base, source)?;
     let documents = base.manifest().documents();
     let live: Vec<(usize, u32)> = places(&base).collect();
     let sampled = live.len().min(SAMPLE);
@@ -257,6 +258,26 @@ fn plan_of(
         questions,
     };
     config.memory.map_or(Ok(plan), |memory| plan.within(memory, MOST_SHARDS))
+}
+
+/// Refuses a source whose vectors the index has, or cannot have.
+fn check_source(base: &Snapshot, source: &dyn VectorSource) -> Result<(), Error> {
+    refuse_same(base, source)?;
+    refuse_without_documents(base, source)
+}
+
+/// Refuses to read passages in documents that a shard does not have.
+fn refuse_without_documents(base: &Snapshot, source: &dyn VectorSource) -> Result<(), Error> {
+    if source.context().late_weight().is_none() {
+        return Ok(());
+    }
+    for (entry, shard) in super::shards(base) {
+        if shard.places.is_none() && !shard.is_empty() {
+            let (generation, context) = (base.manifest().generation, source.context().to_string());
+            return Err(ContextError::NoDocuments { generation, shard: entry.id.clone(), context }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Refuses vectors that the index has: of the same model, from as much of their documents.

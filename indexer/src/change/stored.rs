@@ -2,10 +2,11 @@
 
 use dyad_corpus::{Document, Located, Metadata, PassagePlace};
 use dyad_index::Snapshot;
-use dyad_index::lexical::{GoneText, PlaceInDocument};
+use dyad_index::lexical::PlaceInDocument;
 use dyad_index::snapshot::Shard;
 
 use super::difference::live_nodes;
+use super::purged_texts::PurgedOfShard;
 use crate::source::Batch;
 
 /// The live documents of a generation, by shard and node.
@@ -31,27 +32,26 @@ pub(super) struct LastDocument {
 }
 
 impl LastDocument {
-    /// Where a document of a generation, which has this text, stands in the one of which it is a passage, and of which some is gone; none where it is
-    /// none.
+    /// Where a document of a shard, which has this text, stands in the one of which it is a passage; none where it is none.
     pub(super) fn place(
         &mut self,
-        shards: &[Shard],
-        (shard, node): (usize, u32),
+        (number, shard): (usize, &Shard),
+        node: u32,
         text: &str,
-        gone: Option<&GoneText>,
+        purged: &PurgedOfShard<'_>,
     ) -> Result<Option<PassagePlace>, dyad_index::Error> {
-        let Some(of) = shards.get(shard) else { return Ok(None) };
-        let Some(places) = &of.places else { return Ok(None) };
+        let Some(places) = &shard.places else { return Ok(None) };
         let Some(PlaceInDocument { document, bytes }) = places.of(node) else { return Ok(None) };
         let Some(document) = document else { return Ok(PassagePlace::whole(text).part(bytes)) };
-        let gone = gone.unwrap_or_else(|| of.gone_text());
-        if self.last.as_ref().is_none_or(|(last, _)| *last != (shard, document)) {
-            self.last = Some(((shard, document), PassagePlace::whole(places.text_without(document, gone)?)));
+        if self.last.as_ref().is_none_or(|(last, _)| *last != (number, document)) {
+            let is_kept = |node| shard.is_live(node) && !purged.has(shard, node);
+            let text = places.text_without(document, &is_kept, purged.bytes_of(document))?;
+            self.last = Some(((number, document), PassagePlace::whole(text)));
         }
         let part = self.last.as_ref().and_then(|(_, whole)| whole.part(bytes));
         // What is wrong is told by the reader of the files.
         if part.is_none() {
-            places.place(node, gone)?;
+            places.place(node, &|_| true)?;
         }
         Ok(part)
     }
@@ -68,10 +68,9 @@ impl<'a> Stored<'a> {
 
     fn document(&mut self, shard: usize, node: u32) -> std::io::Result<Document> {
         let stored = self.base.document(shard, node).map_err(std::io::Error::other)?;
-        let place = self
-            .documents
-            .place(self.base.shards(), (shard, node), &stored.text, None)
-            .map_err(std::io::Error::other)?;
+        let of = self.base.shards().get(shard);
+        let place = of.map(|of| self.documents.place((shard, of), node, &stored.text, &PurgedOfShard::default()));
+        let place = place.transpose().map_err(std::io::Error::other)?.flatten();
         let metadata = Metadata::of_stored(stored.metadata_json);
         Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata, place })
     }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use dyad_corpus::{Document, Located};
+use dyad_corpus::{Document, Located, PassageContext};
 use dyad_index::Snapshot;
 
 use super::metadata::Changed;
 use super::passages::{Lengths, Passages, Stored, is_passage, passage};
+use super::purged_texts::PurgedOfShard;
 use super::staged::key_hash;
 use super::stored::LastDocument;
 use crate::control::JobControl;
@@ -177,8 +178,7 @@ impl Triage<'_, '_> {
         }
         if !self.stands_as_before(document, (shard, node), &stored.text)? {
             // A vector that knows the document is another one now.
-            let is_late = self.base.manifest().context.is_some();
-            return Ok(if is_late { Decision::Embed } else { Decision::Move((shard, node)) });
+            return Ok(if self.is_late()? { Decision::Embed } else { Decision::Move((shard, node)) });
         }
         let json = metadata_json(document).to_owned();
         if stored.metadata_json == json {
@@ -188,12 +188,19 @@ impl Triage<'_, '_> {
         Ok(Decision::NewMetadata(json))
     }
 
+    /// Whether vectors depend on the documents of their passages.
+    fn is_late(&self) -> Result<bool, Error> {
+        let context = PassageContext::of_stored(self.base.manifest().context.as_deref());
+        Ok(context.map_err(std::io::Error::other)?.late_weight().is_some())
+    }
+
     /// Whether a passage stands where it stood, in the same document: others of its passages may have changed, which its vector may know, and which are
     /// shown around it. Of shards of earlier releases, which have no places, this is not asked unless vectors depend on it.
     fn stands_as_before(&mut self, document: &Document, at: (usize, u32), text: &str) -> Result<bool, Error> {
-        let place = self.last_document.place(self.base.shards(), at, text, None)?;
-        let is_of_earlier_release = place.is_none() && self.base.manifest().context.is_none();
-        Ok(place == document.place || is_of_earlier_release)
+        // Nor where the record does not say where it stands.
+        let (true, Some(shard)) = (document.place.is_some(), self.base.shards().get(at.0)) else { return Ok(true) };
+        let place = self.last_document.place((at.0, shard), at.1, text, &PurgedOfShard::default())?;
+        Ok(place == document.place || place.is_none() && !self.is_late()?)
     }
 
     /// Whether these are the passages that a document comes to, of some length.

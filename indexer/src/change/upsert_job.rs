@@ -21,6 +21,7 @@ use super::passages::{Lengths, Passages, Stored, documents_of, is_passage, is_st
 use super::staged::{Staged, key_hash};
 use super::stored::LastDocument;
 use super::triage::{Existing, Operation, Triage};
+use super::upsert::check_context;
 use super::upsert_config::UpsertConfig;
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteShard, Draft, DraftShard};
@@ -208,6 +209,8 @@ impl UpsertJob<'_> {
     /// The batch as a change of `base`; nothing where it changes nothing. `before` is the generation for which this was called
     /// before, or of the first pass.
     pub(super) fn draft(&mut self, before: Option<&Snapshot>, base: &Snapshot) -> Result<Option<Draft>, Error> {
+        // Another job may have published vectors from more or less of their documents.
+        check_context(base.manifest(), &*self.source)?;
         if let Some(before) = before {
             self.follow(before, base)?;
             self.count();

@@ -169,7 +169,7 @@ impl Arguments {
                 let calls = ServiceCalls {
                     urls: &urls,
                     tower: v1::Tower::Answer,
-                    context: self.context(is_build)?,
+                    context: self.context()?,
                     batch_texts: self.batch_texts,
                     timeout,
                     credentials: &self.credentials,
@@ -190,6 +190,12 @@ impl Arguments {
                 (Box::new(LongTexts::new(source, self.on_long.into(), passages)), None)
             }
         };
+        if let Some(given) = self.context.given().filter(|given| *given != source.context()) {
+            let of_source = source.context();
+            anyhow::bail!(
+                "`--context {given}`: the vectors that are given have of their documents `{of_source}`; leave it out, or embed these so"
+            );
+        }
         let corpus = match (&self.corpus, &self.keys) {
             (Some(path), _) => Corpus::File { path: path.clone(), read: self.read_options()? },
             (None, Some(keys)) => Corpus::Keys(keys.clone()),
@@ -224,15 +230,13 @@ impl Arguments {
         })
     }
 
-    /// What of its document reaches a passage's vector that a service makes: by default as in the index, unless this is a build.
-    fn context(&self, is_build: bool) -> anyhow::Result<PassageContext> {
-        let context = match self.context.given() {
-            None if is_build => PassageContext::default(),
-            _ => self.context.or_of(&self.index)?,
-        };
+    /// What of its document reaches a passage's vector that a service makes: by default as in the index.
+    fn context(&self) -> anyhow::Result<PassageContext> {
+        let context = self.context.or_of(&self.index)?;
         anyhow::ensure!(
             context.late_weight().is_none() || self.read.splits() || self.read.has_documents(),
-            "`{context}` is for passages of documents: split these (`--split WORDS`), or name the file of those that the passages were cut from (`--documents FILE`)"
+            "`{context}` is for passages of documents: split these (`--split WORDS`), name the file of those that the passages were cut from (`--documents FILE`), or \
+             take `--context title`"
         );
         Ok(context)
     }

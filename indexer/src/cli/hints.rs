@@ -8,7 +8,9 @@ use clap::{Command, CommandFactory as _};
 use super::Arguments;
 
 /// Options that texts name without a command, and the commands that print these texts.
-const BARE: [(&str, &[&str]); 17] = [
+const BARE: [(&str, &[&str]); 19] = [
+    ("--context", &["build", "append", "upsert", "reembed"]),
+    ("--documents", &["build", "append", "upsert"]),
     ("--embeddings", &["build", "append", "upsert"]),
     ("--language", &["build", "bulk plan"]),
     ("--allow-empty", &["build"]),

@@ -2,6 +2,7 @@
 //! built from scratch.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dyad_command::Cancellation;
 use dyad_corpus::{Document, PassageContext, ReadOptions, Split};
@@ -18,7 +19,7 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{Corpus, Documents, Embedded, VectorSource};
 
-use crate::fixture::{Fixture, HashSource, row_of};
+use crate::fixture::{Fixture, HashSource, Recorder, row_of};
 use crate::life::Random;
 
 /// Vectors that depend on a passage, its document, and where it stands there.
@@ -212,8 +213,8 @@ impl LateLife {
         assert_eq!(verify_current(&self.fixture.index()).unwrap().problems, [""; 0]);
     }
 
-    fn reembed(&self, fingerprint: &str) {
-        let config = ReembedConfig {
+    fn reembed_config(&self) -> ReembedConfig {
+        ReembedConfig {
             index: self.fixture.index(),
             max_documents: 20,
             threads: 1,
@@ -221,8 +222,11 @@ impl LateLife {
             target: None,
             memory: None,
             free_space: boundless,
-        };
-        reembed(&config, &mut LateSource::of(fingerprint), JobControl::silent()).unwrap();
+        }
+    }
+
+    fn reembed(&self, fingerprint: &str) {
+        reembed(&self.reembed_config(), &mut LateSource::of(fingerprint), JobControl::silent()).unwrap();
     }
 }
 
@@ -276,6 +280,76 @@ fn a_purged_passage_is_in_no_document_any_more() {
         let found = bytes.windows(6).any(|six| six == b"Secret");
         assert!(!found, "{}", path.display());
     }
+}
+
+/// A record that does not say where it stands is where it was: over gRPC, or without `--documents`.
+#[test]
+fn new_metadata_leave_a_passage_where_it_stands() {
+    let life = LateLife::begin(4);
+    let before = contents(&life.fixture);
+    let (key, (text, ..)) = before.iter().find(|(key, _)| key.ends_with("#1")).unwrap();
+    let (document, _) = key.split_once('#').unwrap();
+    let metadata = crate::fixture::metadata(&serde_json::json!({"document": document, "passage": 1, "seen": true}));
+    let record =
+        Document { key: key.clone(), title: format!("Title of {document}"), text: text.clone(), metadata, place: None };
+    life.fixture.write_corpus(&[record]);
+    let config = life.fixture.upsert_config(Operation::Upsert);
+    let mut source = LateSource::of("f00d");
+    let outcome = life.fixture.upsert_from("corpus.jsonl", &config, &mut source, JobControl::silent()).unwrap();
+    assert_eq!((outcome.change.indexed, outcome.change.reused, source.embedded), (1, 1, 0));
+    assert_eq!(contents(&life.fixture), before);
+    let snapshot = Snapshot::open(&life.fixture.index()).unwrap();
+    let (shard, node) = snapshot.find(key).unwrap().unwrap();
+    assert!(snapshot.document(shard, node).unwrap().metadata_json.contains("seen"));
+}
+
+/// Vectors that know nothing but their passage stay where another passage of its document has changed.
+#[test]
+fn passages_alone_are_not_embedded_again_for_their_neighbours() {
+    let mut life = LateLife { fixture: Fixture::empty(), texts: Texts::new(), random: Random(3), next: 0 };
+    let key = life.add_document();
+    let text: Vec<String> = (0..6).map(|at| format!("Word{at} one two three four.")).collect();
+    life.texts.insert(key.clone(), text);
+    life.fixture.write_corpus(&documents(life.texts.iter()));
+    let config = BuildConfig { corpus: LateLife::corpus(&life.fixture), ..life.fixture.config() };
+    build_index(&config, &mut HashSource::default(), JobControl::silent()).unwrap();
+    life.texts.get_mut(&key).unwrap()[5] = "Other one two three four.".to_owned();
+    life.fixture.write_corpus(&documents(life.texts.iter()));
+    let config = UpsertConfig { passages: Passages::Batch, ..life.fixture.upsert_config(Operation::Upsert) };
+    let mut source = HashSource::default();
+    let mut batch = LateLife::corpus(&life.fixture).open(false).unwrap();
+    let changed = upsert(&config, batch.as_mut(), &mut source, JobControl::silent()).unwrap().change;
+    assert_eq!((changed.indexed, changed.reused, source.embedded), (6, 5, 1));
+    assert!(contents(&life.fixture).values().all(|(_, document, ..)| document.ends_with("Other one two three four.")));
+}
+
+#[test]
+fn an_index_without_documents_cannot_be_read_in_them() {
+    let fixture = Fixture::new(10);
+    fixture.build().unwrap();
+    let life = LateLife { fixture, texts: Texts::new(), random: Random(3), next: 0 };
+    let refused = reembed(&life.reembed_config(), &mut LateSource::of("beef"), JobControl::silent());
+    let told = refused.unwrap_err().to_string();
+    assert!(told.contains("`title+late:0.5`") && told.contains("--context title"), "{told}");
+}
+
+/// A generation with other contexts may come between: its vectors are not mixed with those of this one.
+#[test]
+fn a_context_that_changes_meanwhile_is_refused() {
+    let mut life = LateLife::begin(5);
+    let key = life.add_document();
+    life.fixture.write_corpus(&documents(life.texts.iter().filter(|(one, _)| **one == key)));
+    let config = UpsertConfig { passages: Passages::Batch, ..life.fixture.upsert_config(Operation::Upsert) };
+    let mut batch = LateLife::corpus(&life.fixture).open(false).unwrap();
+    let is_reembedded = AtomicBool::new(false);
+    let reembed_once = |stage: &str| {
+        if stage == "documents" && !is_reembedded.swap(true, Ordering::Relaxed) {
+            reembed(&life.reembed_config(), &mut HashSource::default(), JobControl::silent()).unwrap();
+        }
+    };
+    let recorder = Recorder::new(&reembed_once);
+    let refused = upsert(&config, batch.as_mut(), &mut LateSource::of("f00d"), recorder.control());
+    assert!(matches!(refused, Err(Error::Context(ContextError::Other { generation: 2, .. }))), "{refused:?}");
 }
 
 #[test]

@@ -91,7 +91,7 @@ mod tests {
             ),
             (
                 &|r| r.documents[0].text = "a".repeat(limits::MAX_DOCUMENT_BYTES + 1),
-                "`documents[0].text`: expected at most 16777216 bytes, got 16777217",
+                "`documents[0].text`: expected at most 1048576 bytes, got 1048577",
             ),
         ];
         for (change, expected) in cases {

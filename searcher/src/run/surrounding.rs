@@ -1,10 +1,10 @@
 //! What stands around a passage in its document.
 
-use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use dyad_index::Snapshot;
-use dyad_index::lexical::{GoneText, StoredPlace};
+use dyad_index::lexical::PlaceInDocument;
 use dyad_index::search::NodeSet;
 
 use crate::error::Result;
@@ -17,7 +17,7 @@ pub struct Surrounding {
     /// What stands after it, of whole words.
     pub after: String,
     /// The bytes of the passage in its document.
-    pub bytes: std::ops::Range<usize>,
+    pub bytes: Range<usize>,
     /// Bytes of the document.
     pub document_bytes: usize,
 }
@@ -27,39 +27,41 @@ pub(super) struct Surroundings<'a> {
     snapshot: &'a Snapshot,
     /// Most bytes before and after a passage.
     bytes: usize,
-    /// By shard, the nodes that exist for the caller, where these are not all: others are left blank.
+    /// By shard, the nodes that exist for the caller, where these are not all: the rest of documents is left blank.
     scope: Option<Arc<[NodeSet]>>,
-    /// By shard, what is left blank in its documents: all but the caller's passages.
-    hidden: HashMap<usize, GoneText>,
+    /// The document that was read last, by its shard and number: passages of one document often come together.
+    last: Option<((usize, u32), String)>,
 }
 
 impl<'a> Surroundings<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, bytes: usize, scope: Option<Arc<[NodeSet]>>) -> Self {
-        Self { snapshot, bytes, scope, hidden: HashMap::new() }
+        Self { snapshot, bytes, scope, last: None }
     }
 
     /// Around a document of this text; none where it is no passage of another one.
     pub(super) fn of(&mut self, shard: usize, node: u32, text: &str) -> Result<Option<Surrounding>> {
-        let Some(StoredPlace { document, bytes }) = self.place(shard, node)? else { return Ok(None) };
-        let document = document.as_deref().unwrap_or(text);
-        Ok(Some(around(document, bytes, self.bytes)))
-    }
-
-    fn place(&mut self, shard: usize, node: u32) -> Result<Option<StoredPlace>> {
-        let Some(scope) = &self.scope else { return Ok(self.snapshot.place(shard, node)?) };
-        let of = self.snapshot.shards().get(shard);
-        let Some((places, allowed)) = of.and_then(|of| of.places.as_ref()).zip(scope.get(shard)) else {
-            return Ok(None);
-        };
-        let nodes = of.map_or(0, |of| of.dense.len() as u32);
-        let hide = || places.all_but(nodes, |node| allowed.contains(node));
-        let hidden = self.hidden.entry(shard).or_insert_with(hide);
-        Ok(places.place(node, hidden)?)
+        let Some(of) = self.snapshot.shards().get(shard) else { return Ok(None) };
+        let Some(places) = &of.places else { return Ok(None) };
+        let Some(PlaceInDocument { document, bytes }) = places.of(node) else { return Ok(None) };
+        let Some(document) = document else { return Ok(Some(around(text, bytes, self.bytes))) };
+        if self.last.as_ref().is_none_or(|(last, _)| *last != (shard, document)) {
+            let all = Range { start: 0, end: usize::MAX };
+            let allowed = self.scope.as_ref().map(|scope| scope.get(shard));
+            let shown = match allowed {
+                None => places.text_without(document, &|node| of.is_live(node), &[])?,
+                Some(allowed) => {
+                    let is_allowed = |node| allowed.is_some_and(|nodes| nodes.contains(node));
+                    places.text_without(document, &is_allowed, std::slice::from_ref(&all))?
+                }
+            };
+            self.last = Some(((shard, document), shown));
+        }
+        Ok(self.last.as_ref().map(|(_, document)| around(document, bytes, self.bytes)))
     }
 }
 
 /// At most so many bytes around a part of a document: half before and half after, and more on one side where the other one has less.
-fn around(document: &str, bytes: std::ops::Range<usize>, most: usize) -> Surrounding {
+fn around(document: &str, bytes: Range<usize>, most: usize) -> Surrounding {
     let before = document.get(..bytes.start).unwrap_or_default();
     let after = document.get(bytes.end..).unwrap_or_default();
     let half = most / 2;

@@ -14,7 +14,8 @@
 //! | `statistics.rs` | document count, lengths and document frequencies over all shards |
 //! | `lengths.rs` | exact lengths of documents in terms |
 //! | `terms_of.rs` | the terms of deleted documents |
-//! | `places.rs` | where passages stand in their documents |
+//! | `places.rs`, `places_writer.rs` | where passages stand in their documents |
+//! | `blanked.rs` | texts with spaces in place of what is not shown |
 //! | `updates.rs` | metadata that were changed after the shard was built |
 //! | `facts.rs` | titles and metadata as sortable terms |
 //! | `fields_of.rs` | the values of a metadata object by their paths |
@@ -34,6 +35,7 @@
 //! | `snippet.rs` | the part of a text that says most about a question |
 
 mod analyzer;
+mod blanked;
 mod bm25;
 mod cjk;
 mod column;
@@ -52,6 +54,7 @@ mod parts;
 mod passage_bm25;
 mod passage_documents;
 mod places;
+mod places_writer;
 mod question;
 mod question_notes;
 mod read_only;
@@ -76,7 +79,8 @@ pub use filter::Filter;
 pub(crate) use joint_values::{JointValues, WholeValue};
 pub(crate) use passage_documents::NO_DOCUMENT;
 pub use passage_documents::{DOCUMENT_FIELD, PASSAGE_BYTES, PassageDocuments};
-pub use places::{GoneText, PlaceInDocument, Places, PlacesWriter, StoredPlace, TextPlace};
+pub use places::{PlaceInDocument, Places, StoredPlace};
+pub use places_writer::{PlacesWriter, TextPlace};
 pub use question::Question;
 pub use question_notes::{question_note, script_note};
 pub use reader::{StoredDocument, TextShard};

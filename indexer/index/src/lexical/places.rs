@@ -5,36 +5,26 @@
 //! stored, and nothing is searched. A node that is no passage of another document has the number [`NO_DOCUMENT`], and one that is a whole document itself, whose
 //! text is in the shard already, [`OWN_TEXT`].
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::{TextShard, TextWriter};
+use super::TextShard;
+use super::blanked::blanked;
+use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::storage::SharedMap;
 
 /// The file of the places.
-const PLACES: &str = "places";
+pub(super) const PLACES: &str = "places";
 /// The directory of the texts.
-const TEXTS: &str = "text";
+pub(super) const TEXTS: &str = "text";
 /// In place of a document's number, of a node that is no passage of one.
-const NO_DOCUMENT: u32 = u32::MAX;
+pub(super) const NO_DOCUMENT: u32 = u32::MAX;
 /// The same of a node whose own text is all of its document.
-const OWN_TEXT: u32 = u32::MAX - 1;
+pub(super) const OWN_TEXT: u32 = u32::MAX - 1;
 /// Bytes of a place.
 const PLACE_BYTES: usize = 12;
-
-/// A passage's place in its document, to be written.
-#[derive(Debug, Clone)]
-pub struct TextPlace<'a> {
-    /// The text of the document.
-    pub document: &'a str,
-    /// 128 bits that no other text has.
-    pub digest: u128,
-    /// The bytes of the passage in it.
-    pub bytes: Range<usize>,
-}
 
 /// A passage's place in its document, as an index has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,91 +44,6 @@ pub struct PlaceInDocument {
     pub bytes: Range<usize>,
 }
 
-/// Bytes of documents that only deleted passages have.
-#[derive(Debug, Default)]
-pub struct GoneText {
-    by_document: HashMap<u32, Vec<Range<usize>>>,
-}
-
-/// Writes the places of a shard's nodes.
-pub struct PlacesWriter {
-    dir: PathBuf,
-    /// Number, begin and end of each node.
-    places: Vec<[u32; 3]>,
-    /// Numbers of the documents by their digests.
-    numbers: HashMap<u128, u32>,
-    /// None before the first document.
-    texts: Option<TextWriter>,
-}
-
-impl std::fmt::Debug for PlacesWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PlacesWriter")
-            .field("dir", &self.dir)
-            .field("nodes", &self.places.len())
-            .finish_non_exhaustive()
-    }
-}
-
-impl PlacesWriter {
-    /// Of a shard in this directory, which is made where a node has a place.
-    pub fn new(dir: PathBuf) -> Self {
-        Self { dir, places: Vec::new(), numbers: HashMap::new(), texts: None }
-    }
-
-    /// Adds the next node, with its text and its place, where it has one.
-    pub fn add(&mut self, text: &str, place: Option<&TextPlace<'_>>) -> Result<()> {
-        let Some(TextPlace { document, digest, bytes }) = place else {
-            self.places.push([NO_DOCUMENT, 0, 0]);
-            return Ok(());
-        };
-        let (Ok(begin), Ok(end)) = (u32::try_from(bytes.start), u32::try_from(bytes.end)) else {
-            let expected = format!("at most {} bytes", u32::MAX);
-            return Err(Error::Mismatch { what: "document of a passage", expected, got: document.len().to_string() });
-        };
-        let number = if *document == text { OWN_TEXT } else { self.number_of(document, *digest)? };
-        self.places.push([number, begin, end]);
-        Ok(())
-    }
-
-    /// The number of a document, which is stored if it is new.
-    fn number_of(&mut self, document: &str, digest: u128) -> Result<u32> {
-        if let Some(number) = self.numbers.get(&digest) {
-            return Ok(*number);
-        }
-        let texts = match &mut self.texts {
-            Some(texts) => texts,
-            None => self.texts.insert(TextWriter::create_stored(&self.dir.join(TEXTS))?),
-        };
-        texts.add_stored(document)?;
-        let number = self.numbers.len() as u32;
-        self.numbers.insert(digest, number);
-        Ok(number)
-    }
-
-    /// Bytes in memory.
-    pub fn memory_bytes(&self) -> usize {
-        let texts = self.texts.as_ref().map_or(0, TextWriter::memory_bytes);
-        size_of_val(self.places.as_slice()) + self.numbers.len() * 2 * size_of::<(u128, u32)>() + texts
-    }
-
-    /// Writes the places and makes all durable; nothing where no node has one.
-    pub fn finish(self) -> Result<()> {
-        if self.places.iter().all(|[number, ..]| *number == NO_DOCUMENT) {
-            return Ok(());
-        }
-        fs_err::create_dir_all(&self.dir)?;
-        if let Some(texts) = self.texts {
-            texts.finish()?;
-        }
-        let path = self.dir.join(PLACES);
-        let bytes: Vec<u8> = self.places.iter().flatten().flat_map(|value| value.to_le_bytes()).collect();
-        fs_err::write(&path, bytes)?;
-        fs_err::File::open(path)?.sync_all()?;
-        Ok(dyad_files::sync_dir(&self.dir)?)
-    }
-}
-
 /// The places of a shard's nodes.
 #[derive(Debug)]
 pub struct Places {
@@ -146,6 +51,8 @@ pub struct Places {
     bytes: SharedMap,
     /// None where all documents are passages of their own.
     texts: Option<TextShard>,
+    /// Made when it is first asked for: 4 bytes for each node and each document.
+    passages: OnceLock<PassagesByDocument>,
 }
 
 impl Places {
@@ -161,8 +68,13 @@ impl Places {
             return Err(damaged(path, "size", format!("{} bytes", PLACE_BYTES * nodes), format!("{bytes} bytes")));
         };
         let texts = dir.join(TEXTS);
-        let texts = if texts.exists() { Some(TextShard::open(&texts)?) } else { None };
-        Ok(Some(Self { path, bytes: places, texts }))
+        let texts = if texts.exists() { Some(TextShard::open_stored(&texts)?) } else { None };
+        Ok(Some(Self { path, bytes: places, texts, passages: OnceLock::new() }))
+    }
+
+    /// Nodes of the shard.
+    fn nodes(&self) -> usize {
+        self.bytes.len() / PLACE_BYTES
     }
 
     /// Documents whose texts are stored here.
@@ -192,68 +104,106 @@ impl Places {
         Some(PlaceInDocument { document, bytes: begin as usize..end as usize })
     }
 
-    /// What of the documents is not to be read any more: the bytes of passages that are gone, and some more of documents by their numbers, which no other
-    /// passage has.
-    pub fn gone(&self, nodes: u32, is_gone: impl Fn(u32) -> bool, more: HashMap<u32, Vec<Range<usize>>>) -> GoneText {
-        let mut by_document = more;
-        for PlaceInDocument { document, bytes } in
-            (0..nodes).filter(|node| is_gone(*node)).filter_map(|node| self.of(node))
-        {
-            if let Some(document) = document {
-                by_document.entry(document).or_default().push(bytes);
+    /// The text of a document with spaces in place of what no node that is kept has: of what other nodes have, and of `more`.
+    pub fn text_without(&self, document: u32, is_kept: &dyn Fn(u32) -> bool, more: &[Range<usize>]) -> Result<String> {
+        let text = self.text(document)?;
+        let (mut kept, mut gone) = (Vec::new(), more.to_vec());
+        for node in self.passages_of(document) {
+            if let Some(PlaceInDocument { bytes, .. }) = self.of(*node) {
+                if is_kept(*node) { kept.push(bytes) } else { gone.push(bytes) }
             }
         }
-        if !by_document.is_empty() {
-            let left = (0..nodes).filter(|node| !is_gone(*node)).filter_map(|node| self.of(node));
-            for PlaceInDocument { document, bytes: left } in left {
-                if let Some(gone) = document.and_then(|document| by_document.get_mut(&document)) {
-                    *gone = gone.iter().flat_map(|gone| without(gone, &left)).collect();
+        Ok(if gone.is_empty() { text } else { blanked(&text, gone, kept) })
+    }
+
+    /// The nodes that are passages of a document, ascending.
+    fn passages_of(&self, document: u32) -> &[u32] {
+        let passages = self.passages.get_or_init(|| PassagesByDocument::of(self));
+        passages.of_document(document)
+    }
+
+    /// Where a node stands in its document, without what only nodes have that are not kept; none where it is no passage of one.
+    pub fn place(&self, node: u32, is_kept: &dyn Fn(u32) -> bool) -> Result<Option<StoredPlace>> {
+        let Some(PlaceInDocument { document, bytes }) = self.of(node) else { return Ok(None) };
+        let Some(number) = document else { return Ok(Some(StoredPlace { document: None, bytes })) };
+        let text = self.text_without(number, is_kept, &[])?;
+        self.check_place(node, number, &text, &bytes)?;
+        Ok(Some(StoredPlace { document: Some(text.into()), bytes }))
+    }
+
+    /// Refuses a place that is not of characters of its document.
+    fn check_place(&self, node: u32, document: u32, text: &str, bytes: &Range<usize>) -> Result<()> {
+        if text.get(bytes.clone()).is_some() {
+            return Ok(());
+        }
+        let got = format!("bytes {} to {}", bytes.start, bytes.end);
+        let expected = format!("characters of the {} bytes of document {document}", text.len());
+        Err(damaged(self.path.clone(), &format!("node {node}"), expected, got))
+    }
+
+    /// Checks that every node stands in its document; `cancel` is polled between documents.
+    pub fn check(&self, cancel: &dyn Cancel) -> Result<()> {
+        for node in 0..self.nodes() as u32 {
+            if let Some(PlaceInDocument { document: Some(document), .. }) = self.of(node)
+                && document as usize >= self.documents()
+            {
+                let expected = format!("a document below {}", self.documents());
+                return Err(damaged(self.path.clone(), &format!("node {node}"), expected, document.to_string()));
+            }
+        }
+        for document in 0..self.documents() as u32 {
+            if cancel.is_cancelled() {
+                break;
+            }
+            let text = self.text(document)?;
+            for node in self.passages_of(document) {
+                if let Some(PlaceInDocument { bytes, .. }) = self.of(*node) {
+                    self.check_place(*node, document, &text, &bytes)?;
                 }
             }
         }
-        by_document.retain(|_, gone| !gone.is_empty());
-        GoneText { by_document }
-    }
-
-    /// The same of all but the passages that are these nodes.
-    pub fn all_but(&self, nodes: u32, is_kept: impl Fn(u32) -> bool) -> GoneText {
-        let whole = (0..self.documents() as u32).map(|document| (document, vec![Range { start: 0, end: usize::MAX }]));
-        self.gone(nodes, |node| !is_kept(node), whole.collect())
-    }
-
-    /// The text of a document, with spaces in place of what is gone.
-    pub fn text_without(&self, document: u32, gone: &GoneText) -> Result<String> {
-        let text = self.text(document)?;
-        let Some(gone) = gone.by_document.get(&document) else { return Ok(text) };
-        let mut left = text.clone();
-        for Range { start, end } in gone {
-            let bytes = *start..(*end).min(text.len());
-            if left.get(bytes.clone()).is_some() {
-                left.replace_range(bytes.clone(), &" ".repeat(bytes.len()));
-            }
-        }
-        Ok(left)
-    }
-
-    /// Where a node stands in its document, of which some is gone; none where it is no passage of one.
-    pub fn place(&self, node: u32, gone: &GoneText) -> Result<Option<StoredPlace>> {
-        let Some(PlaceInDocument { document, bytes }) = self.of(node) else { return Ok(None) };
-        let Some(number) = document else { return Ok(Some(StoredPlace { document: None, bytes })) };
-        let text = self.text_without(number, gone)?;
-        if text.get(bytes.clone()).is_none() {
-            let got = format!("bytes {} to {}", bytes.start, bytes.end);
-            let expected = format!("characters of the {} bytes of document {number}", text.len());
-            return Err(damaged(self.path.clone(), &format!("node {node}"), expected, got));
-        }
-        Ok(Some(StoredPlace { document: Some(text.into()), bytes }))
+        Ok(())
     }
 }
 
-/// The parts of a range before and after another one.
-fn without(range: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
-    let before = range.start..range.end.min(other.start);
-    let after = range.start.max(other.end)..range.end;
-    [before, after].into_iter().filter(|part| !part.is_empty())
+/// The nodes of each document.
+#[derive(Debug)]
+struct PassagesByDocument {
+    /// Where those of each document begin, and the end.
+    begins: Vec<u32>,
+    nodes: Vec<u32>,
+}
+
+impl PassagesByDocument {
+    fn of(places: &Places) -> Self {
+        let documents = || (0..places.nodes() as u32).map(|node| places.of(node).and_then(|place| place.document));
+        let mut begins = vec![0; places.documents() + 1];
+        for document in documents().flatten() {
+            if let Some(next) = begins.get_mut(document as usize + 1) {
+                *next += 1;
+            }
+        }
+        let mut sum = 0;
+        for begin in &mut begins {
+            sum += *begin;
+            *begin = sum;
+        }
+        let (mut free, mut nodes) = (begins.clone(), vec![0; sum as usize]);
+        for (node, document) in (0..).zip(documents()) {
+            let Some(free) = document.and_then(|document| free.get_mut(document as usize)) else { continue };
+            if let Some(place) = nodes.get_mut(*free as usize) {
+                *place = node;
+                *free += 1;
+            }
+        }
+        Self { begins, nodes }
+    }
+
+    fn of_document(&self, document: u32) -> &[u32] {
+        let at = |number: usize| self.begins.get(number).map(|begin| *begin as usize);
+        let range = at(document as usize).zip(at(document as usize + 1));
+        range.and_then(|(begin, end)| self.nodes.get(begin..end)).unwrap_or_default()
+    }
 }
 
 fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
@@ -268,6 +218,7 @@ fn damaged(path: PathBuf, part: &str, expected: String, got: String) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{PlacesWriter, TextPlace};
     use super::*;
 
     fn place(document: &str, bytes: Range<usize>) -> TextPlace<'_> {
@@ -294,9 +245,9 @@ mod tests {
         let expected =
             [of(one, 7..17), None, Some(StoredPlace { document: None, bytes: 0..12 }), of(other, 4..11), of(one, 0..6)];
         for (node, expected) in (0..).zip(expected) {
-            assert_eq!(places.place(node, &GoneText::default()).unwrap(), expected, "{node}");
+            assert_eq!(places.place(node, &|_| true).unwrap(), expected, "{node}");
         }
-        assert_eq!(places.place(5, &GoneText::default()).unwrap(), None);
+        assert_eq!(places.place(5, &|_| true).unwrap(), None);
         let error = Places::open(&out, 4).unwrap_err().to_string();
         assert!(error.contains("places") && error.contains("expected 48 bytes, got 60 bytes"), "{error}");
     }
@@ -312,10 +263,7 @@ mod tests {
         }
         writer.finish().unwrap();
         let places = Places::open(&out, 5).unwrap().unwrap();
-        let shown = |gone: &[u32]| {
-            let gone = places.gone(5, |node| gone.contains(&node), HashMap::new());
-            places.text_without(0, &gone).unwrap()
-        };
+        let shown = |gone: &[u32]| places.text_without(0, &|node| !gone.contains(&node), &[]).unwrap();
         for (gone, expected) in [
             (&[][..], text),
             (&[3, 4], "Eins ß. Zwei.      "),
@@ -326,11 +274,14 @@ mod tests {
             let left = shown(gone);
             assert_eq!((left.as_str(), left.len()), (expected, text.len()), "{gone:?}");
         }
-        let all_but_two = places.all_but(5, |node| node == 2);
-        assert_eq!(places.text_without(0, &all_but_two).unwrap(), "         Zwei.      ");
-        let first = vec![Range { start: 0, end: 5 }];
-        let gone = places.gone(5, |node| node == 3, [(0, first)].into());
-        assert_eq!(places.place(2, &gone).unwrap().unwrap().document.unwrap().as_ref(), "Eins ß. Zwei. Dr   ");
+        let all = Range { start: 0, end: usize::MAX };
+        let only_two = places.text_without(0, &|node| node == 2, std::slice::from_ref(&all)).unwrap();
+        assert_eq!(only_two, "         Zwei.      ");
+        let first = Range { start: 0, end: 5 };
+        let more = places.text_without(0, &|node| node != 3, std::slice::from_ref(&first)).unwrap();
+        assert_eq!(more, "Eins ß. Zwei. Dr   ");
+        let without_three = places.place(2, &|node| node != 3).unwrap().unwrap();
+        assert_eq!(without_three.document.unwrap().as_ref(), "Eins ß. Zwei. Dr   ");
     }
 
     #[test]
@@ -354,8 +305,10 @@ mod tests {
             let bytes: Vec<u8> = wrong.iter().flat_map(|value| value.to_le_bytes()).collect();
             fs_err::write(out.join(PLACES), bytes).unwrap();
             let places = Places::open(&out, 1).unwrap().unwrap();
-            let error = places.place(0, &GoneText::default()).unwrap_err().to_string();
+            let error = places.place(0, &|_| true).unwrap_err().to_string();
             assert!(error.contains("expected"), "{error}");
+            let error = places.check(&crate::cancel::Never).unwrap_err().to_string();
+            assert!(error.contains("node 0"), "{error}");
         }
     }
 }

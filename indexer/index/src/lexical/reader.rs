@@ -18,6 +18,8 @@ use crate::language::TextLanguage;
 /// Blocks of stored fields that a shard keeps uncompressed. A block is 16 KiB, or one document where that is larger: 1 MiB
 /// at most. tantivy's 100 would be 100 MiB for each shard of large documents.
 const STORE_CACHE_BLOCKS: usize = 4;
+/// The same of an index of whole documents, of which each may be as long as a file.
+const DOCUMENT_CACHE_BLOCKS: usize = 1;
 
 /// A document as the corpus gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,6 +63,15 @@ fn analyzer_of(schema: &Schema) -> Option<Analyzer> {
 impl TextShard {
     /// Maps an index that [`TextWriter`](super::TextWriter) has written.
     pub fn open(dir: &Path) -> Result<Self> {
+        Self::open_with(dir, STORE_CACHE_BLOCKS)
+    }
+
+    /// Opens an index of whole documents, which are stored and not searched.
+    pub(super) fn open_stored(dir: &Path) -> Result<Self> {
+        Self::open_with(dir, DOCUMENT_CACHE_BLOCKS)
+    }
+
+    fn open_with(dir: &Path, cached_blocks: usize) -> Result<Self> {
         let failed = text_error(dir);
         let damaged = |part: &str, expected: String, got: String| Error::Format {
             path: dir.to_owned(),
@@ -81,7 +92,7 @@ impl TextShard {
             let reader: IndexReader = index
                 .reader_builder()
                 .reload_policy(ReloadPolicy::Manual)
-                .doc_store_cache_num_blocks(STORE_CACHE_BLOCKS)
+                .doc_store_cache_num_blocks(cached_blocks)
                 .try_into()?;
             Ok((analyzer, reader.searcher()))
         }));

@@ -1,10 +1,9 @@
 //! One shard of an open generation. Its files are shared by all generations that name it; its deletions are those of one.
 
-use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::calibration::Calibration;
 use crate::cancel::Cancel;
@@ -12,7 +11,7 @@ use crate::certificate::Certificate;
 use crate::deletions::Deletions;
 use crate::error::{Error, Result};
 use crate::ground_truth::GROUND_TRUTH_FILE;
-use crate::lexical::{Filter, GoneText, MetadataUpdates, Places, StoredDocument, StoredPlace, TextShard};
+use crate::lexical::{Filter, MetadataUpdates, Places, StoredDocument, StoredPlace, TextShard};
 use crate::manifest::{METADATA_DIR, Manifest, MetadataEntry, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
 use crate::search::{Hits, MinCompetitive, NodeSet, Scored, SearchParams};
@@ -79,8 +78,6 @@ pub struct Shard {
     pub updates: Option<Arc<MetadataUpdates>>,
     /// Device, inode and time of change of every file, as opened.
     files: Vec<(u64, u64, i64)>,
-    /// See [`Self::gone_text`]; made when it is first asked for.
-    gone_text: OnceLock<GoneText>,
 }
 
 /// The open files of a shard, which are those of all generations that name it.
@@ -148,23 +145,13 @@ impl Shard {
         let (deletions, updates) = (deletions.transpose()?.map(Arc::new), updates.transpose()?);
         let calibration = entry.calibration.as_ref().map(|calibration| Calibration::open(index, calibration));
         let calibration = calibration.transpose()?.map(Arc::new);
-        let gone_text = OnceLock::new();
-        Ok(Self { dense, text, places, deletions, calibration, updates, files, gone_text })
+        Ok(Self { dense, text, places, deletions, calibration, updates, files })
     }
 
     /// Opens a complete shard that no generation names yet.
     pub fn open_dir(dir: &Path) -> Result<Self> {
         let ShardFiles { dense, text, places } = ShardFiles::open(dir)?;
-        Ok(Self {
-            dense,
-            text,
-            places,
-            deletions: None,
-            calibration: None,
-            updates: None,
-            files: Vec::new(),
-            gone_text: OnceLock::new(),
-        })
+        Ok(Self { dense, text, places, deletions: None, calibration: None, updates: None, files: Vec::new() })
     }
 
     /// The passages that `build --split` has made of a document, from a number on: nodes whose keys are its key, `#` and a number, and whose stored
@@ -229,19 +216,10 @@ impl Shard {
         })
     }
 
-    /// Where a node stands in the document of which it is a passage; none where it is none, or where that was not stored.
+    /// Where a node stands in the document of which it is a passage, without what only deleted passages have; none where it is none, or where that was
+    /// not stored.
     pub fn place(&self, node: u32) -> Result<Option<StoredPlace>> {
-        self.places.as_ref().map_or(Ok(None), |places| places.place(node, self.gone_text()))
-    }
-
-    /// What of the documents only deleted passages have, which is read no more.
-    pub fn gone_text(&self) -> &GoneText {
-        self.gone_text.get_or_init(|| match (&self.places, self.live()) {
-            (Some(places), Some(live)) => {
-                places.gone(self.dense.len() as u32, |node| !live.contains(node), HashMap::new())
-            }
-            _ => GoneText::default(),
-        })
+        self.places.as_ref().map_or(Ok(None), |places| places.place(node, &|node| self.is_live(node)))
     }
 
     /// The live nodes that a filter allows; none where the work was cancelled. Deletions come last, so that `not` cannot
