@@ -7,8 +7,8 @@ use dyad_index::Snapshot;
 use dyad_index::manifest::ShardEntry;
 use dyad_index::snapshot::Shard;
 
+use super::last_document::LastDocument;
 use super::purged_texts::PurgedOfShard;
-use super::stored::LastDocument;
 use crate::control::JobControl;
 use crate::error::Error;
 

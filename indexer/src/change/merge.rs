@@ -15,10 +15,10 @@ use dyad_index::snapshot::Shard;
 
 use super::deletions::delete_nodes;
 use super::difference::{live_nodes, shard_named};
+use super::last_document::LastDocument;
 use super::merge_policy::mergeable;
 use super::metadata::write;
 use super::purged_texts::PurgedTexts;
-use super::stored::LastDocument;
 use super::upsert::{build_like, held_out};
 use super::{Outcome, commit};
 use crate::control::{JobControl, Unit};

@@ -10,6 +10,7 @@
 //! | `upsert.rs` | `append` and `upsert`: documents in, shards out |
 //! | `upsert_config.rs` | its parameters |
 //! | `upsert_job.rs` | passes over a batch, and again over what others have changed meanwhile |
+//! | `upsert_progress.rs` | what these have come to |
 //! | `triage.rs` | which documents of a batch are new, need another vector, or are in the index as they are |
 //! | `staged.rs` | a batch on disk, of which the last record of each key counts |
 //! | `passages.rs` | passages of documents: those that an index has, and those that a document no longer has |
@@ -20,14 +21,18 @@
 //! | `merge.rs` | `merge`: shards written again as one |
 //! | `merge_policy.rs` | which shards should be merged |
 //! | `reembed.rs` | `reembed`: the vectors of another model, from the stored texts |
+//! | `last_document.rs` | where documents stand in those of which they are passages |
+//! | `context.rs` | what of their documents vectors have, one for an index |
 //! | `stored.rs` | the live documents of a generation as a batch of a corpus |
 //! | `purge.rs` | `purge`: documents removed from every generation |
 //! | `purged_texts.rs` | the texts of purged passages in the documents of others |
 
 mod calibrate;
+mod context;
 mod delete;
 mod deletions;
 mod difference;
+mod last_document;
 mod merge;
 mod merge_policy;
 mod metadata;
@@ -42,6 +47,7 @@ mod triage;
 mod upsert;
 mod upsert_config;
 mod upsert_job;
+mod upsert_progress;
 
 use std::path::Path;
 

@@ -1,11 +1,10 @@
 //! The live documents of a generation, read from its shards as if they were a batch of a corpus.
 
-use dyad_corpus::{Document, Located, Metadata, PassagePlace};
+use dyad_corpus::{Document, Located, Metadata};
 use dyad_index::Snapshot;
-use dyad_index::lexical::PlaceInDocument;
-use dyad_index::snapshot::Shard;
 
 use super::difference::live_nodes;
+use super::last_document::LastDocument;
 use super::purged_texts::PurgedOfShard;
 use crate::source::Batch;
 
@@ -22,39 +21,6 @@ pub(super) struct Stored<'a> {
     /// Of titles and texts so far.
     pub(super) bytes: u64,
     documents: LastDocument,
-}
-
-/// The document that was read last of those of which a generation holds passages: the next passage is often of the same one.
-#[derive(Default)]
-pub(super) struct LastDocument {
-    /// Shard and number of the document, and all of it.
-    last: Option<((usize, u32), PassagePlace)>,
-}
-
-impl LastDocument {
-    /// Where a document of a shard, which has this text, stands in the one of which it is a passage; none where it is none.
-    pub(super) fn place(
-        &mut self,
-        (number, shard): (usize, &Shard),
-        node: u32,
-        text: &str,
-        purged: &PurgedOfShard<'_>,
-    ) -> Result<Option<PassagePlace>, dyad_index::Error> {
-        let Some(places) = &shard.places else { return Ok(None) };
-        let Some(PlaceInDocument { document, bytes }) = places.of(node) else { return Ok(None) };
-        let Some(document) = document else { return Ok(PassagePlace::whole(text).part(bytes)) };
-        if self.last.as_ref().is_none_or(|(last, _)| *last != (number, document)) {
-            let is_kept = |node| shard.is_live(node) && !purged.has(shard, node);
-            let text = places.text_without(document, &is_kept, purged.bytes_of(document))?;
-            self.last = Some(((number, document), PassagePlace::whole(text)));
-        }
-        let part = self.last.as_ref().and_then(|(_, whole)| whole.part(bytes));
-        // What is wrong is told by the reader of the files.
-        if part.is_none() {
-            places.place(node, &|_| true)?;
-        }
-        Ok(part)
-    }
 }
 
 impl<'a> Stored<'a> {

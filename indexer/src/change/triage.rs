@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashSet};
 use dyad_corpus::{Document, Located, PassageContext};
 use dyad_index::Snapshot;
 
+use super::last_document::LastDocument;
 use super::metadata::Changed;
 use super::passages::{Lengths, Passages, Stored, is_passage, passage};
 use super::purged_texts::PurgedOfShard;
 use super::staged::key_hash;
-use super::stored::LastDocument;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::{Spool, metadata_json};

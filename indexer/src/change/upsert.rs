@@ -1,18 +1,17 @@
 //! `append` and `upsert`: documents in, one new shard out, published with the deletion of what it replaces.
 
-use dyad_corpus::PassageContext;
 use dyad_files::space::check_space;
 use dyad_index::format::RowType;
-use dyad_index::manifest::Manifest;
 use dyad_index::search::VectorRows;
 use dyad_index::snapshot::Shard;
 use dyad_index::{BuildRecord, GroundTruth, QuerySource, Snapshot, ground_truth};
 
+use super::context::check_context;
 use super::passages::Passages;
 use super::upsert_config::UpsertConfig;
-use super::upsert_job::{UpsertJob, UpsertProgress};
+use super::upsert_job::UpsertJob;
+use super::upsert_progress::UpsertProgress;
 use super::{Outcome, commit};
-use crate::context_error::ContextError;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
@@ -31,16 +30,6 @@ pub(super) fn build_like(base: &Snapshot, threads: usize) -> (Builder, BuildPara
     let BuildRecord { builder, m, ef_construction, seed, .. } = &largest.dense.meta().build;
     let params = BuildParams { m: *m, ef_construction: *ef_construction, seed: *seed, threads };
     (Builder::named(builder).unwrap_or_default(), params, largest.dense.header().row_type)
-}
-
-/// Refuses vectors of passages that were read in another way than those of the index.
-pub(super) fn check_context(current: &Manifest, source: &dyn VectorSource) -> Result<(), Error> {
-    let got = source.context();
-    if current.context == got.stored() {
-        return Ok(());
-    }
-    let expected = current.context.clone().unwrap_or_else(|| PassageContext::default().to_string());
-    Err(ContextError::Other { generation: current.generation, expected, got: got.to_string() }.into())
 }
 
 /// The held-out questions by which the first of these shards that has any was measured.

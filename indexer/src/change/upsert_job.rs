@@ -4,27 +4,27 @@
 //! The first pass reads the whole batch. A record whose document the index holds is left out, which is right as long as the
 //! index holds it. Where another generation has become current, the records whose documents differ there are passed over again.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use dyad_corpus::{Document, Located};
 use dyad_index::Snapshot;
-use dyad_index::manifest::Change;
 use dyad_index::snapshot::Shard;
 use rayon::prelude::*;
 
+use super::context::check_context;
 use super::deletions::{add, delete_nodes, locate, without};
 use super::difference::Difference;
-use super::metadata::{self, Changed};
-use super::passages::{Lengths, Passages, Stored, documents_of, is_passage, is_stored, numbered};
+use super::last_document::LastDocument;
+use super::metadata;
+use super::passages::{Passages, Stored, documents_of, is_passage, is_stored, numbered};
 use super::staged::{Staged, key_hash};
-use super::stored::LastDocument;
 use super::triage::{Existing, Operation, Triage};
-use super::upsert::check_context;
 use super::upsert_config::UpsertConfig;
+use super::upsert_progress::{NewShard, UpsertProgress};
 use crate::control::{JobControl, Unit};
-use crate::draft::{CompleteShard, Draft, DraftShard};
+use crate::draft::{Draft, DraftShard};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::job::{ShardBuilder, Spool};
@@ -47,37 +47,6 @@ pub(super) struct UpsertJob<'a> {
     pub(super) staged: Option<Staged>,
     /// What the passes have come to.
     pub(super) progress: UpsertProgress,
-}
-
-/// What the passes over a batch have come to so far.
-#[derive(Default)]
-pub(super) struct UpsertProgress {
-    /// Counts of records.
-    pub(super) change: Change,
-    /// Passes that have begun.
-    passes: usize,
-    /// Records that the passes have left as they were.
-    unchanged: u64,
-    /// Of each pass that had documents to index: the shard, and the keys of its nodes.
-    shards: Vec<NewShard>,
-    /// Records that the passes have indexed with the vectors that the index has.
-    moved: u64,
-    /// New metadata of documents that keep their vectors.
-    changed: Changed,
-    /// How many passages documents have.
-    lengths: Lengths,
-    /// By [`key_hash`]: records that were left out because of what the index holds.
-    relied_on: HashSet<u128>,
-    /// See [`Triage::alike`].
-    alike: BTreeMap<String, bool>,
-}
-
-/// The documents that one pass has indexed.
-struct NewShard {
-    /// The key of each node.
-    keys: Vec<String>,
-    /// None in a dry run, which builds nothing.
-    built: Option<Arc<CompleteShard>>,
 }
 
 impl UpsertJob<'_> {
@@ -200,16 +169,16 @@ impl UpsertJob<'_> {
     fn count(&mut self) {
         let progress = &mut self.progress;
         progress.change.unchanged = progress.unchanged;
-        let (spooled, changed) = (progress.spooled(), progress.changed.len() as u64);
+        let changed = progress.changed.len() as u64;
         progress.change.truncated = self.source.truncated();
         progress.change.reused = changed + progress.moved;
-        progress.change.indexed = spooled + changed;
+        progress.change.indexed = progress.spooled() + changed;
     }
 
     /// The batch as a change of `base`; nothing where it changes nothing. `before` is the generation for which this was called
     /// before, or of the first pass.
     pub(super) fn draft(&mut self, before: Option<&Snapshot>, base: &Snapshot) -> Result<Option<Draft>, Error> {
-        // Another job may have published vectors from more or less of their documents.
+        // Another job may have published vectors of another context.
         check_context(base.manifest(), &*self.source)?;
         if let Some(before) = before {
             self.follow(before, base)?;
@@ -376,27 +345,5 @@ impl UpsertJob<'_> {
             shards.push(DraftShard { deletions, ..DraftShard::built(built) });
         }
         Ok(shards)
-    }
-}
-
-impl UpsertProgress {
-    /// The keys of all documents that were indexed.
-    fn keys(&self) -> impl Iterator<Item = &str> {
-        self.shards.iter().flat_map(|shard| &shard.keys).map(String::as_str)
-    }
-
-    /// Documents that were indexed, those that keep their vectors where they are not among them.
-    pub(super) fn spooled(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.keys.len() as u64).sum()
-    }
-
-    fn new_shards(&self) -> Vec<DraftShard> {
-        self.shards.iter().filter_map(|shard| shard.built.as_ref()).map(DraftShard::built).collect()
-    }
-
-    /// Whether a record was left out because of what the index held of this key, by itself, as passages, or as a whole.
-    fn relies_on(&self, key: &str) -> bool {
-        let relied_on = |key: &str| self.relied_on.contains(&key_hash(key));
-        documents_of(key).any(relied_on) || relied_on(&format!("{key}#0"))
     }
 }
