@@ -29,7 +29,7 @@ pub(super) struct UpsertProgress {
     pub(super) lengths: Lengths,
     /// By [`key_hash`]: records that were left out because of what the index holds.
     pub(super) relied_on: HashSet<u128>,
-    /// See [`Triage::alike`].
+    /// Keys of documents that could be those of passages, and whether the source has got them.
     pub(super) alike: BTreeMap<String, bool>,
 }
 
