@@ -114,7 +114,7 @@ pub struct ReadOptions {
     /// Splits documents into passages with keys `KEY#0`, `KEY#1` and so on. Their metadata say of which document (`document`) they are, and
     /// which passage (`passage`), and in Markdown under which headings (`heading`), each of which begins a passage.
     pub split: Option<Split>,
-    /// File of the documents that the passages of the corpus were cut from, see [`CorpusReader::place`](crate::CorpusReader::place).
+    /// File of the documents that the passages of the corpus were cut from, see [`Document::place`](crate::Document::place).
     pub documents: Option<PathBuf>,
     /// Longest passage (title included) that is accepted, in bytes; 1 MiB by default.
     pub max_text_bytes: usize,
