@@ -46,7 +46,7 @@ impl ReadDocument {
     }
 }
 
-/// The tokens of the documents of so many texts; `go_on` is asked before each document.
+/// The tokens of documents of which a number of texts are passages; `go_on` is asked before each document.
 pub(super) fn context_tokens(
     tokenizer: &Tokenizer,
     tower: Tower,

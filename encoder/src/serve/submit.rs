@@ -104,11 +104,14 @@ impl Handle {
         self.running.splitters.spawn(move || {
             let started = Instant::now();
             let Job { tower, input, options, dim, came, .. } = job;
-            let split = split(&tokenizer, tower, &input, options, came)
-                .and_then(|texts| InContext::of(&tokenizer, &input, (tower, options, came), texts))
-                .and_then(|split| permit.fit(&admission, split.tokens()).map(|()| split));
-            let InContext { texts, contexts, late } = match split {
-                Ok(split) => split,
+            let mut tokenize = || -> Result<InContext, EncodeError> {
+                let texts = split(&tokenizer, tower, &input, options, came)?;
+                let tokenized = InContext::of(&tokenizer, &input, (tower, options, came), texts)?;
+                permit.fit(&admission, tokenized.tokens())?;
+                Ok(tokenized)
+            };
+            let InContext { texts, contexts, late } = match tokenize() {
+                Ok(tokenized) => tokenized,
                 Err(error) => {
                     drop(permit);
                     return receiver.send(Err(error));

@@ -43,7 +43,7 @@ impl Tokenizer {
         self.windows(tower, of.document, &bytes)
     }
 
-    /// The tokens of documents with so many passages in all.
+    /// The tokens of documents; `passages` is the number of their passages in all.
     pub(crate) fn contexts(
         &self,
         tower: Tower,
@@ -56,7 +56,7 @@ impl Tokenizer {
 }
 
 impl ContextTokens {
-    /// Of documents with these windows, and so many passages in all.
+    /// Of documents with these windows; `passages` is the number of their passages in all.
     pub(crate) fn of(documents: &[PassagesOfDocument<'_>], windows: Vec<Vec<DocumentWindow>>, passages: usize) -> Self {
         let mut found = Self { contexts: Vec::new(), rows: vec![0; passages], cut: vec![false; passages] };
         let mut vectors = 0;
@@ -64,9 +64,12 @@ impl ContextTokens {
             for DocumentWindow { tokens, passages: held, .. } in windows {
                 for place in &held {
                     let Some(PassageBytes { number, .. }) = of.passages.get(*place) else { continue };
-                    if let (Some(row), Some(cut)) = (found.rows.get_mut(*number), found.cut.get_mut(*number)) {
+                    if let Some(row) = found.rows.get_mut(*number) {
+                        *row = vectors;
+                    }
+                    if let Some(cut) = found.cut.get_mut(*number) {
                         // Of several passages none is longer than their window.
-                        (*row, *cut) = (vectors, tokens.truncated && held.len() == 1);
+                        *cut = tokens.truncated && held.len() == 1;
                     }
                     vectors += 1;
                 }

@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use dyad_corpus::{Document, PassageContext};
 use dyad_encoder::model::VectorLength;
 use dyad_encoder::tokenize::{Budget, DocumentWindow, Tokens};
 use dyad_encoder::{Compute, Dtype, Model, Tower};
 use serde_json::json;
 
-use crate::fixture::{cosine, open, path_of, real_model, rows, tiny, worst};
+use crate::fixture::{cosine, embed, open, path_of, real_model, rows, tiny, worst};
 
 /// A document with the bytes of its sentences.
 fn document(sentences: usize) -> (String, Vec<Range<usize>>) {
@@ -117,4 +118,22 @@ fn passages_in_int8_and_bf16_are_near_their_f32_vectors() {
             assert!(worst > least, "{}, {dtype}: {worst}", model.display());
         }
     }
+}
+
+/// The vector of each passage by the formula, with one passage at a time.
+pub(crate) fn by_formula(encoder: &Model, passages: &[Document], context: PassageContext) -> Vec<Vec<f32>> {
+    passages.iter().map(|passage| vector_by_formula(encoder, passage, context)).collect()
+}
+
+fn vector_by_formula(encoder: &Model, passage: &Document, context: PassageContext) -> Vec<f32> {
+    let own = embed(encoder, Tower::Answer, &[passage.passage_in(context).into_owned()]).remove(0);
+    let Some(weight) = context.late_weight() else { return own };
+    let place = passage.place.as_ref().unwrap();
+    assert_eq!(place.document()[place.bytes()], passage.text);
+    let windows = encoder.tokenizer().windows(Tower::Answer, place.document(), &[place.bytes()]).unwrap();
+    let tokens: Vec<Tokens> = windows.into_iter().map(|window| window.tokens).collect();
+    let late = encoder.embed_while(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, |_| true);
+    let sum: Vec<f32> = own.iter().zip(late.unwrap().unwrap()).map(|(own, late)| own + weight * late).collect();
+    let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
+    sum.into_iter().map(|value| value / length).collect()
 }

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{EmbeddingsReader, VectorType};
-use dyad_corpus::{CorpusReader, PassagePlace, ReadOptions, Split};
+use dyad_corpus::{CorpusReader, Document, ReadOptions, Split};
 use dyad_encoder::embed::{EmbedJob, JobError, Outcome};
-use dyad_encoder::model::VectorLength;
-use dyad_encoder::tokenize::{Budget, Tokens};
+use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Model, Tower};
 use dyad_files::space::boundless;
 use tempfile::TempDir;
 
 use crate::fixture::{cosine, embed, open, tiny, worst};
+use crate::late::by_formula;
 
 const MODEL: &str = "classic-mean";
 
@@ -55,24 +55,11 @@ impl LateJob {
     }
 
     /// By the formula, each passage alone.
-    fn by_formula(&self, read: &ReadOptions, has_title: bool, weight: f32) -> Vec<(String, Vec<f32>)> {
+    fn by_formula(&self, read: &ReadOptions, context: &str) -> Vec<(String, Vec<f32>)> {
         let reader = CorpusReader::open(&self.root.path().join("corpus.jsonl"), read).unwrap();
-        let mut expected = Vec::new();
-        for passage in reader {
-            let passage = passage.unwrap().value;
-            let place: PassagePlace = passage.place.clone().unwrap();
-            assert_eq!(place.document()[place.bytes()], passage.text);
-            let text = if has_title { passage.passage().into_owned() } else { passage.text.clone() };
-            let own = embed(&self.encoder, Tower::Answer, &[text]).remove(0);
-            let windows = self.encoder.tokenizer().windows(Tower::Answer, place.document(), &[place.bytes()]).unwrap();
-            let tokens: Vec<Tokens> = windows.into_iter().map(|window| window.tokens).collect();
-            let late = self.encoder.embed_while(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, |_| true);
-            let late = late.unwrap().unwrap();
-            let sum: Vec<f32> = own.iter().zip(&late).map(|(own, late)| own + weight * late).collect();
-            let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
-            expected.push((passage.key, sum.into_iter().map(|value| value / length).collect()));
-        }
-        expected
+        let passages: Vec<Document> = reader.map(|passage| passage.unwrap().value).collect();
+        let vectors = by_formula(&self.encoder, &passages, context.parse().unwrap());
+        passages.into_iter().map(|passage| passage.key).zip(vectors).collect()
     }
 }
 
@@ -104,9 +91,9 @@ fn assert_alike(got: &[(String, Vec<f32>)], expected: &[(String, Vec<f32>)]) {
 fn vectors_are_those_of_the_formula_and_the_directory_says_so() {
     let place = LateJob::new(MODEL);
     place.write("corpus.jsonl", &documents(None));
-    for (context, has_title, weight) in [("title+late", true, 0.5), ("late:1", false, 1.0)] {
+    for context in ["title+late", "late:1"] {
         place.run(&split(), context, context).unwrap();
-        assert_alike(&place.stored(context), &place.by_formula(&split(), has_title, weight));
+        assert_alike(&place.stored(context), &place.by_formula(&split(), context));
         let reader = EmbeddingsReader::open(&place.root.path().join(context)).unwrap();
         assert_eq!(reader.context(), context.parse().unwrap());
     }
@@ -131,7 +118,7 @@ fn a_sentence_that_changes_changes_its_neighbours() {
     // Of 27 passages the three of that document, of which one has another text.
     assert_eq!((report.summary.rows, report.documents_kept + report.documents_reused), (27, 24));
     let after = place.stored("out");
-    assert_alike(&after, &place.by_formula(&split(), true, 0.5));
+    assert_alike(&after, &place.by_formula(&split(), "title+late:0.5"));
     let same = |at: &usize| worst(&[before[*at].1.clone()], &[after[*at].1.clone()]) > 0.999_999;
     assert_eq!((0..27).filter(|at| !same(at)).collect::<Vec<_>>(), [15, 16, 17]);
 }

@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use dyad_corpus::{Document, PassageContext, Split};
 use dyad_encoder::Tower;
-use dyad_encoder::model::{Model, VectorLength};
 use dyad_encoder::serve::{EncodeError, EncodeOptions, EncoderService, Handle, Options, Truncation};
-use dyad_encoder::tokenize::{Budget, Tokens};
+use dyad_encoder::tokenize::Budget;
 use dyad_proto::v1::encoder_server::Encoder as _;
 use dyad_proto::{v1, vector};
 use futures_util::future;
 use tonic::{Code, Request};
 
-use crate::fixture::{embed, open, rows, tiny, worst};
+use crate::fixture::{open, rows, tiny, worst};
+use crate::late::by_formula;
 use crate::service::one_thread;
 
 /// Passages of some documents, of which one is longer than the model reads.
@@ -46,22 +46,6 @@ fn request(passages: &[&Document], context: PassageContext) -> v1::EncodeRequest
         documents,
         ..Default::default()
     }
-}
-
-/// By the formula, each passage alone.
-fn by_formula(encoder: &Model, passages: &[Document], context: PassageContext) -> Vec<Vec<f32>> {
-    let weight = context.late_weight().unwrap();
-    let one = |passage: &Document| {
-        let own = embed(encoder, Tower::Answer, &[passage.passage_in(context).into_owned()]).remove(0);
-        let place = passage.place.as_ref().unwrap();
-        let windows = encoder.tokenizer().windows(Tower::Answer, place.document(), &[place.bytes()]).unwrap();
-        let tokens: Vec<Tokens> = windows.into_iter().map(|window| window.tokens).collect();
-        let late = encoder.embed_while(Tower::Answer, &tokens, VectorLength::Unit, Budget::CPU, |_| true);
-        let sum: Vec<f32> = own.iter().zip(late.unwrap().unwrap()).map(|(own, late)| own + weight * late).collect();
-        let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
-        sum.into_iter().map(|value| value / length).collect()
-    };
-    passages.iter().map(one).collect()
 }
 
 /// Batches are small, so that the texts and windows of many callers are mixed.

@@ -9,7 +9,7 @@ use crate::cancel::{Cancel, Never};
 use crate::deletions::{DeletedTerms, Deletions};
 use crate::error::{Error, Result};
 use crate::ground_truth::GroundTruth;
-use crate::lexical::{MetadataUpdates, Places, TextShard};
+use crate::lexical::{MetadataUpdates, PassagePlaces, TextShard};
 use crate::manifest::{
     self, CALIBRATIONS_DIR, CalibrationEntry, DELETIONS_DIR, DeletedEntry, FileEntry, METADATA_DIR, Manifest,
     MetadataEntry, ReaderLock, SHARDS_DIR, ShardEntry,
@@ -198,7 +198,8 @@ fn verify_shard(
 
 /// Every passage must stand in its document.
 fn verify_places(dir: &Path, nodes: usize, cancel: &dyn Cancel, findings: &mut Findings) {
-    let checked = Places::open(dir, nodes).and_then(|places| places.map_or(Ok(()), |places| places.check(cancel)));
+    let checked =
+        PassagePlaces::open(dir, nodes).and_then(|places| places.map_or(Ok(()), |places| places.check(cancel)));
     if let Err(error) = checked {
         findings.failed(&error);
     }

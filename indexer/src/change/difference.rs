@@ -8,7 +8,6 @@ use dyad_index::manifest::ShardEntry;
 use dyad_index::snapshot::Shard;
 
 use super::last_document::LastDocument;
-use super::purged_texts::PurgedOfShard;
 use crate::control::JobControl;
 use crate::error::Error;
 
@@ -39,10 +38,9 @@ impl ComparedDocuments {
         let (Some(was_in), Some(is_in)) = (last.shards().get(before), current.shards().get(at)) else {
             return Ok(false);
         };
-        let none = PurgedOfShard::default();
         Ok(was == is
-            && self.before.place((before, was_in), place, &was.text, &none)?
-                == self.now.place((at, is_in), node, &is.text, &none)?)
+            && self.before.place_of_live((before, was_in), place, &was.text)?
+                == self.now.place_of_live((at, is_in), node, &is.text)?)
     }
 }
 

@@ -14,6 +14,16 @@ pub(super) struct LastDocument {
 }
 
 impl LastDocument {
+    /// As [`Self::place`], where nothing is purged.
+    pub(super) fn place_of_live(
+        &mut self,
+        shard: (usize, &Shard),
+        node: u32,
+        text: &str,
+    ) -> Result<Option<PassagePlace>, dyad_index::Error> {
+        self.place(shard, node, text, &PurgedOfShard::default())
+    }
+
     /// Where a document of a shard, which has this text, stands in the one of which it is a passage; none where it is none.
     pub(super) fn place(
         &mut self,

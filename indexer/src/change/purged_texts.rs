@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use dyad_index::Snapshot;
-use dyad_index::lexical::{PlaceInDocument, Places};
+use dyad_index::lexical::{PassagePlaces, PlaceInDocument};
 use dyad_index::snapshot::Shard;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -76,6 +76,6 @@ impl PurgedTexts {
     }
 }
 
-fn digest(places: &Places, document: u32) -> Result<u128, Error> {
+fn digest(places: &PassagePlaces, document: u32) -> Result<u128, Error> {
     Ok(xxh3_128(places.text(document)?.as_bytes()))
 }

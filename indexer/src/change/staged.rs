@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::source::Documents;
 
 /// A document as it is written, one JSON array per line: line, key, title, text, metadata as text, and its place.
-type Record = (u64, String, String, String, Option<Metadata>, Option<StagedPlace>);
+type StagedRecord = (u64, String, String, String, Option<Metadata>, Option<StagedPlace>);
 
 /// Where a passage stands in its document, of which the text is in a file of its own, once for all of its passages.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -149,7 +149,7 @@ impl Iterator for Staged {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let line = self.lines.next()?;
-            let record = line.and_then(|line| Ok(serde_json::from_str::<Record>(&line)?));
+            let record = line.and_then(|line| Ok(serde_json::from_str::<StagedRecord>(&line)?));
             let (line, key, title, text, metadata, place) = match record {
                 Ok(record) => record,
                 Err(error) => return Some(Err(error.into())),

@@ -5,7 +5,6 @@ use dyad_index::Snapshot;
 
 use super::difference::live_nodes;
 use super::last_document::LastDocument;
-use super::purged_texts::PurgedOfShard;
 use crate::source::Batch;
 
 /// The live documents of a generation, by shard and node.
@@ -35,7 +34,7 @@ impl<'a> Stored<'a> {
     fn document(&mut self, shard: usize, node: u32) -> std::io::Result<Document> {
         let stored = self.base.document(shard, node).map_err(std::io::Error::other)?;
         let of = self.base.shards().get(shard);
-        let place = of.map(|of| self.documents.place((shard, of), node, &stored.text, &PurgedOfShard::default()));
+        let place = of.map(|of| self.documents.place_of_live((shard, of), node, &stored.text));
         let place = place.transpose().map_err(std::io::Error::other)?.flatten();
         let metadata = Metadata::of_stored(stored.metadata_json);
         Ok(Document { key: stored.key, title: stored.title, text: stored.text, metadata, place })

@@ -8,7 +8,6 @@ use dyad_index::Snapshot;
 use super::last_document::LastDocument;
 use super::metadata::Changed;
 use super::passages::{Lengths, Passages, Stored, is_passage, passage};
-use super::purged_texts::PurgedOfShard;
 use super::staged::key_hash;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -199,7 +198,7 @@ impl Triage<'_, '_> {
     fn stands_as_before(&mut self, document: &Document, at: (usize, u32), text: &str) -> Result<bool, Error> {
         // Nor where the record does not say where it stands.
         let (true, Some(shard)) = (document.place.is_some(), self.base.shards().get(at.0)) else { return Ok(true) };
-        let place = self.last_document.place((at.0, shard), at.1, text, &PurgedOfShard::default())?;
+        let place = self.last_document.place_of_live((at.0, shard), at.1, text)?;
         Ok(place == document.place || place.is_none() && !self.is_late()?)
     }
 

@@ -13,7 +13,7 @@ const PROBE_TIME: Duration = Duration::from_secs(5);
 
 /// An encoder service, and whether it is away.
 #[derive(Debug, Clone)]
-pub(super) struct Service {
+pub(super) struct CalledService {
     pub(super) client: EncoderClient,
     pub(super) absence: Absence,
 }
@@ -26,7 +26,7 @@ pub(super) fn contract(url: String, reason: String) -> ClientError {
 /// One batch, with the client's deadline and retries, and the URL of the service that has answered. On top of these, a connection that breaks under a call is
 /// retried: the next call connects again, or fails because no server answers; then the next service is asked. Those that are away come last.
 pub(super) async fn encode(
-    services: Vec<Service>,
+    services: Vec<CalledService>,
     request: v1::EncodeRequest,
     config: ClientConfig,
     fingerprint: String,
@@ -73,7 +73,7 @@ pub(super) async fn encode(
 }
 
 /// Whether a service that was away answers, with the same model.
-async fn is_back(service: &Service, fingerprint: &str) -> bool {
+async fn is_back(service: &CalledService, fingerprint: &str) -> bool {
     let info = tokio::time::timeout(PROBE_TIME, service.client.info()).await;
     info.is_ok_and(|info| info.is_ok_and(|info| info.fingerprint == fingerprint))
 }

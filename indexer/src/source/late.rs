@@ -49,6 +49,19 @@ mod tests {
 
     use super::*;
 
+    /// What can be asked for can be sent, and no more.
+    #[test]
+    fn weights_have_the_bounds_of_requests() {
+        let (least, most) = (*limits::LATE_WEIGHT.start(), *limits::LATE_WEIGHT.end());
+        for weight in [least, most] {
+            let context: PassageContext = format!("late:{weight}").parse().unwrap();
+            assert!(limits::LATE_WEIGHT.contains(&context.late_weight().unwrap()), "{weight}");
+        }
+        for weight in [least / 2.0 - 0.001, most + 0.01] {
+            assert!(format!("late:{weight}").parse::<PassageContext>().is_err(), "{weight}");
+        }
+    }
+
     #[test]
     fn documents_are_sent_once_with_all_of_their_passages() {
         let of = |key: &str, text: &str| {

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use super::absence::Absence;
-use super::call::{Service, contract, encode};
+use super::call::{CalledService, contract, encode};
 use super::late::passage_documents;
 use super::{Documents, Embedded, VectorSource};
 use crate::context_error::ContextError;
@@ -62,7 +62,7 @@ impl Default for RemoteConfig {
 #[derive(Debug)]
 pub struct RemoteSource {
     /// At least one.
-    services: Vec<Service>,
+    services: Vec<CalledService>,
     config: RemoteConfig,
     model: ModelRecord,
     /// Whether that embeds questions otherwise than documents, where its service says so.
@@ -121,7 +121,7 @@ impl RemoteSource {
                         let (url, expected) = (url.clone(), first.fingerprint.clone());
                         return Err(Error::ModelChanged { url, expected, got: of.fingerprint });
                     }
-                    services.push(Service { client, absence: Absence::of(config.away) });
+                    services.push(CalledService { client, absence: Absence::of(config.away) });
                 }
                 Err(error) => {
                     if urls.len() > 1 {

@@ -66,7 +66,7 @@ impl VectorSource for LateSource {
 }
 
 /// Sentences of each document.
-type Texts = BTreeMap<String, Vec<String>>;
+type SentencesByDocument = BTreeMap<String, Vec<String>>;
 
 fn sentence(random: &mut Random) -> String {
     let words: Vec<String> = (0..2 + random.below(3)).map(|_| format!("W{}", random.below(30))).collect();
@@ -88,11 +88,11 @@ fn documents<'a>(texts: impl Iterator<Item = (&'a String, &'a Vec<String>)>) -> 
 }
 
 /// Key, text, place and vector of every live passage.
-type Contents = BTreeMap<String, (String, String, std::ops::Range<usize>, Vec<u32>)>;
+type LiveContents = BTreeMap<String, (String, String, std::ops::Range<usize>, Vec<u32>)>;
 
-fn contents(fixture: &Fixture) -> Contents {
+fn contents(fixture: &Fixture) -> LiveContents {
     let snapshot = Snapshot::open(&fixture.index()).unwrap();
-    let mut found = Contents::new();
+    let mut found = LiveContents::new();
     for shard in snapshot.shards() {
         for node in (0..shard.dense.len() as u32).filter(|node| shard.is_live(*node)) {
             let (stored, place) = (shard.document(node).unwrap(), shard.place(node).unwrap().unwrap());
@@ -108,14 +108,15 @@ fn contents(fixture: &Fixture) -> Contents {
 
 struct LateLife {
     fixture: Fixture,
-    texts: Texts,
+    texts: SentencesByDocument,
     random: Random,
     next: usize,
 }
 
 impl LateLife {
     fn begin(documents: usize) -> Self {
-        let mut life = Self { fixture: Fixture::empty(), texts: Texts::new(), random: Random(11), next: 0 };
+        let mut life =
+            Self { fixture: Fixture::empty(), texts: SentencesByDocument::new(), random: Random(11), next: 0 };
         for _ in 0..documents {
             life.add_document();
         }
@@ -306,7 +307,8 @@ fn new_metadata_leave_a_passage_where_it_stands() {
 /// Vectors that know nothing but their passage stay where another passage of its document has changed.
 #[test]
 fn passages_alone_are_not_embedded_again_for_their_neighbours() {
-    let mut life = LateLife { fixture: Fixture::empty(), texts: Texts::new(), random: Random(3), next: 0 };
+    let mut life =
+        LateLife { fixture: Fixture::empty(), texts: SentencesByDocument::new(), random: Random(3), next: 0 };
     let key = life.add_document();
     let text: Vec<String> = (0..6).map(|at| format!("Word{at} one two three four.")).collect();
     life.texts.insert(key.clone(), text);
@@ -327,7 +329,7 @@ fn passages_alone_are_not_embedded_again_for_their_neighbours() {
 fn an_index_without_documents_cannot_be_read_in_them() {
     let fixture = Fixture::new(10);
     fixture.build().unwrap();
-    let life = LateLife { fixture, texts: Texts::new(), random: Random(3), next: 0 };
+    let life = LateLife { fixture, texts: SentencesByDocument::new(), random: Random(3), next: 0 };
     let refused = reembed(&life.reembed_config(), &mut LateSource::of("beef"), JobControl::silent());
     let told = refused.unwrap_err().to_string();
     assert!(told.contains("`title+late:0.5`") && told.contains("--context title"), "{told}");

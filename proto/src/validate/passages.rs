@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     /// What is changed of a request that is right, and what is told of that.
-    type Case<'a> = (&'a dyn Fn(&mut v1::EncodeRequest), &'a str);
+    type PassagesCase<'a> = (&'a dyn Fn(&mut v1::EncodeRequest), &'a str);
 
     #[test]
     fn each_text_is_a_passage_of_one_document() {
@@ -77,7 +77,7 @@ mod tests {
             encode_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".to_owned())
         };
         assert_eq!(told(&|_| ()), "fine");
-        let cases: [Case<'_>; 9] = [
+        let cases: [PassagesCase<'_>; 9] = [
             (&|r| r.late_weight = 0.0, "`late_weight`: expected 0.01 to 10, got 0"),
             (&|r| r.late_weight = f32::NAN, "`late_weight`: expected 0.01 to 10, got NaN"),
             (&|r| r.documents.clear(), "`late_weight`: expected 0, for there are no `documents`, got 0.5"),

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use dyad_index::format::header::HEADER_LEN;
 use dyad_index::format::{HOT_SECTIONS, Header};
-use dyad_index::lexical::{COLUMN_BYTES, PASSAGE_BYTES};
+use dyad_index::lexical::{COLUMN_BYTES, DOCUMENT_NODES_BYTES, PASSAGE_BYTES};
 use dyad_index::manifest::{DeletedEntry, Manifest, SHARDS_DIR, ShardEntry};
 use dyad_index::search::NodeSet;
-use dyad_index::shard::DENSE_FILE;
+use dyad_index::shard::{DENSE_FILE, DOCUMENTS_DIR};
 use dyad_index::snapshot::Snapshot;
 
 use super::{MemoryLimit, mib};
@@ -22,7 +22,7 @@ pub struct IndexMemory {
     /// Of all other files: vectors, keys, texts. Read for the last few candidates, and for hits.
     pub cold: u64,
     /// Anonymous: deletions, codes of the documents that are left, where these are few enough to be scanned, columns of the fields that hits are grouped
-    /// by, and the numbers and lengths of the documents whose passages these are.
+    /// by, the numbers and lengths of the documents whose passages these are, and the nodes of each of these.
     pub anonymous: u64,
 }
 
@@ -53,7 +53,11 @@ impl IndexMemory {
             deleted.file.bytes.saturating_add(kept as u64)
         };
         let columns = entry.documents.saturating_mul((COLUMN_BYTES + PASSAGE_BYTES) as u64);
-        let anonymous = entry.deleted.as_ref().map_or(0, deletions).saturating_add(columns);
+        let has_documents = entry.files.iter().any(|file| file.path.starts_with(DOCUMENTS_DIR));
+        let of_documents = if has_documents { DOCUMENT_NODES_BYTES as u64 } else { 0 };
+        let of_documents = entry.documents.saturating_mul(of_documents);
+        let deletions = entry.deleted.as_ref().map_or(0, deletions);
+        let anonymous = deletions.saturating_add(columns).saturating_add(of_documents);
         Self { hot, cold: all.saturating_sub(hot), anonymous }
     }
 }

@@ -60,7 +60,7 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// At most so many bytes around a part of a document: half before and half after, and more on one side where the other one has less.
+/// At most `most` bytes around a part of a document: half before and half after, and more on one side where the other one has less.
 fn around(document: &str, bytes: Range<usize>, most: usize) -> Surrounding {
     let before = document.get(..bytes.start).unwrap_or_default();
     let after = document.get(bytes.end..).unwrap_or_default();

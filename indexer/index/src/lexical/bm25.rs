@@ -69,13 +69,13 @@ const CLOSE: f32 = 1.0 - 1e-5;
 const KEPT: usize = 1024;
 
 /// The documents that may be among the `k` best.
-pub(super) struct Candidates {
+pub(super) struct Bm25Candidates {
     best: TopK<Scored>,
     close: Vec<Scored>,
     compact_at: usize,
 }
 
-impl Candidates {
+impl Bm25Candidates {
     pub(super) fn new(k: usize) -> Self {
         Self { best: TopK::new(k), close: Vec::new(), compact_at: 2 * k.min(KEPT) + KEPT }
     }
@@ -207,7 +207,7 @@ impl Weighed<'_> {
             return Ok(Hits::default());
         }
         let slack = self.statistics.bound_slack(shard)?;
-        let mut candidates = Candidates::new(k);
+        let mut candidates = Bm25Candidates::new(k);
         let mut take = |node, score| {
             if allowed.is_none_or(|allowed| allowed.contains(node)) {
                 candidates.offer(Scored { node, score });

@@ -79,7 +79,7 @@ pub use filter::Filter;
 pub(crate) use joint_values::{JointValues, WholeValue};
 pub(crate) use passage_documents::NO_DOCUMENT;
 pub use passage_documents::{DOCUMENT_FIELD, PASSAGE_BYTES, PassageDocuments};
-pub use places::{PlaceInDocument, Places, StoredPlace};
+pub use places::{DOCUMENT_NODES_BYTES, PassagePlaces, PlaceInDocument, StoredPlace};
 pub use places_writer::{PlacesWriter, TextPlace};
 pub use question::Question;
 pub use question_notes::{question_note, script_note};

@@ -6,7 +6,7 @@ use tantivy::postings::BlockSegmentPostings;
 use tantivy::query::Bm25Weight;
 use tantivy::schema::IndexRecordOption;
 
-use super::bm25::{Candidates, Weighed};
+use super::bm25::{Bm25Candidates, Weighed};
 use super::document_bm25::ShardDocumentScores;
 use super::text_error;
 use crate::cancel::Cancel;
@@ -58,7 +58,7 @@ impl Weighed<'_> {
         if k == 0 {
             return Ok(Hits::default());
         }
-        let mut candidates = Candidates::new(k);
+        let mut candidates = Bm25Candidates::new(k);
         let take = |node, score| {
             if score >= candidates.least() && allowed.is_none_or(|allowed| allowed.contains(node)) {
                 candidates.offer(Scored { node, score });

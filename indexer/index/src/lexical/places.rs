@@ -23,6 +23,8 @@ pub(super) const TEXTS: &str = "text";
 pub(super) const NO_DOCUMENT: u32 = u32::MAX;
 /// The same of a node whose own text is all of its document.
 pub(super) const OWN_TEXT: u32 = u32::MAX - 1;
+/// Bytes that the nodes of each document take in memory at most, for each node, once a document is read.
+pub const DOCUMENT_NODES_BYTES: usize = 2 * size_of::<u32>();
 /// Bytes of a place.
 const PLACE_BYTES: usize = 12;
 
@@ -46,7 +48,7 @@ pub struct PlaceInDocument {
 
 /// The places of a shard's nodes.
 #[derive(Debug)]
-pub struct Places {
+pub struct PassagePlaces {
     path: PathBuf,
     bytes: SharedMap,
     /// None where all documents are passages of their own.
@@ -55,8 +57,8 @@ pub struct Places {
     passages: OnceLock<PassagesByDocument>,
 }
 
-impl Places {
-    /// Opens those of a shard with so many nodes; none where it has none.
+impl PassagePlaces {
+    /// Opens those of a shard of `nodes` nodes; none where it has none.
     pub fn open(dir: &Path, nodes: usize) -> Result<Option<Self>> {
         let path = dir.join(PLACES);
         if !path.exists() {
@@ -175,7 +177,7 @@ struct PassagesByDocument {
 }
 
 impl PassagesByDocument {
-    fn of(places: &Places) -> Self {
+    fn of(places: &PassagePlaces) -> Self {
         let documents = || (0..places.nodes() as u32).map(|node| places.of(node).and_then(|place| place.document));
         let mut begins = vec![0; places.documents() + 1];
         for document in documents().flatten() {
@@ -239,7 +241,7 @@ mod tests {
         writer.add("Erste.", Some(&place(one, 0..6))).unwrap();
         assert!(writer.memory_bytes() > 0);
         writer.finish().unwrap();
-        let places = Places::open(&out, 5).unwrap().unwrap();
+        let places = PassagePlaces::open(&out, 5).unwrap().unwrap();
         assert_eq!(places.documents(), 2);
         let of = |document: &str, bytes| Some(StoredPlace { document: Some(document.into()), bytes });
         let expected =
@@ -248,7 +250,7 @@ mod tests {
             assert_eq!(places.place(node, &|_| true).unwrap(), expected, "{node}");
         }
         assert_eq!(places.place(5, &|_| true).unwrap(), None);
-        let error = Places::open(&out, 4).unwrap_err().to_string();
+        let error = PassagePlaces::open(&out, 4).unwrap_err().to_string();
         assert!(error.contains("places") && error.contains("expected 48 bytes, got 60 bytes"), "{error}");
     }
 
@@ -262,7 +264,7 @@ mod tests {
             writer.add("", Some(&place(text, bytes))).unwrap();
         }
         writer.finish().unwrap();
-        let places = Places::open(&out, 5).unwrap().unwrap();
+        let places = PassagePlaces::open(&out, 5).unwrap().unwrap();
         let shown = |gone: &[u32]| places.text_without(0, &|node| !gone.contains(&node), &[]).unwrap();
         for (gone, expected) in [
             (&[][..], text),
@@ -291,7 +293,7 @@ mod tests {
         let mut writer = PlacesWriter::new(out.clone());
         writer.add("alone", None).unwrap();
         writer.finish().unwrap();
-        assert!(!out.exists() && Places::open(&out, 1).unwrap().is_none());
+        assert!(!out.exists() && PassagePlaces::open(&out, 1).unwrap().is_none());
     }
 
     #[test]
@@ -304,7 +306,7 @@ mod tests {
         for wrong in [[0_u32, 5, 6], [0, 2, 70], [0, 3, 2], [1, 0, 1]] {
             let bytes: Vec<u8> = wrong.iter().flat_map(|value| value.to_le_bytes()).collect();
             fs_err::write(out.join(PLACES), bytes).unwrap();
-            let places = Places::open(&out, 1).unwrap().unwrap();
+            let places = PassagePlaces::open(&out, 1).unwrap().unwrap();
             let error = places.place(0, &|_| true).unwrap_err().to_string();
             assert!(error.contains("expected"), "{error}");
             let error = places.check(&crate::cancel::Never).unwrap_err().to_string();

@@ -19,9 +19,10 @@ type StoredDocuments = HashMap<(usize, u32), Option<WholeValue>>;
 
 impl Snapshot {
     /// Which passages are of one document, by their metadata's field `document`. `cancel` is polled between passages.
-    fn documents(&self, cancel: &dyn Cancel) -> Result<Found> {
-        let found =
-            |documents: &Option<Arc<PassageDocuments>>| documents.clone().map_or(Found::Absent, Found::Documents);
+    fn documents(&self, cancel: &dyn Cancel) -> Result<FoundDocuments> {
+        let found = |documents: &Option<Arc<PassageDocuments>>| {
+            documents.clone().map_or(FoundDocuments::Absent, FoundDocuments::Documents)
+        };
         if let Some(known) = self.documents.found.get() {
             return Ok(found(known));
         }
@@ -31,7 +32,7 @@ impl Snapshot {
             return Ok(found(known));
         }
         let made = if self.has_documents()? {
-            let Some(documents) = self.find_documents(cancel)? else { return Ok(Found::Cancelled) };
+            let Some(documents) = self.find_documents(cancel)? else { return Ok(FoundDocuments::Cancelled) };
             Some(Arc::new(documents))
         } else {
             None
@@ -61,9 +62,9 @@ impl Snapshot {
         cancel: &dyn Cancel,
     ) -> Result<WeighedDocuments> {
         match self.documents(cancel)? {
-            Found::Absent => Ok(WeighedDocuments::Absent),
-            Found::Cancelled => Ok(WeighedDocuments::Cancelled),
-            Found::Documents(documents) => weighed.document_scores(statistics, &documents, weight, cancel),
+            FoundDocuments::Absent => Ok(WeighedDocuments::Absent),
+            FoundDocuments::Cancelled => Ok(WeighedDocuments::Cancelled),
+            FoundDocuments::Documents(documents) => weighed.document_scores(statistics, &documents, weight, cancel),
         }
     }
 
@@ -122,7 +123,7 @@ impl Snapshot {
 }
 
 /// The documents of a generation.
-enum Found {
+enum FoundDocuments {
     Documents(Arc<PassageDocuments>),
     /// No passage names one.
     Absent,

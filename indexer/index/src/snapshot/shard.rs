@@ -11,7 +11,7 @@ use crate::certificate::Certificate;
 use crate::deletions::Deletions;
 use crate::error::{Error, Result};
 use crate::ground_truth::GROUND_TRUTH_FILE;
-use crate::lexical::{Filter, MetadataUpdates, Places, StoredDocument, StoredPlace, TextShard};
+use crate::lexical::{Filter, MetadataUpdates, PassagePlaces, StoredDocument, StoredPlace, TextShard};
 use crate::manifest::{METADATA_DIR, Manifest, MetadataEntry, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
 use crate::search::{Hits, MinCompetitive, NodeSet, Scored, SearchParams};
@@ -69,7 +69,7 @@ pub struct Shard {
     /// Stored fields and terms.
     pub text: Arc<TextShard>,
     /// Where its documents stand in others, of which they are passages; none where none is, and in shards of earlier releases.
-    pub places: Option<Arc<Places>>,
+    pub places: Option<Arc<PassagePlaces>>,
     /// The documents that are deleted in this generation; none where there are none.
     pub deletions: Option<Arc<Deletions>>,
     /// The questions by which it was measured after it was built; none where there are none.
@@ -81,17 +81,17 @@ pub struct Shard {
 }
 
 /// The open files of a shard, which are those of all generations that name it.
-struct ShardFiles {
+struct OpenShardFiles {
     dense: Arc<DenseShard>,
     text: Arc<TextShard>,
-    places: Option<Arc<Places>>,
+    places: Option<Arc<PassagePlaces>>,
 }
 
-impl ShardFiles {
+impl OpenShardFiles {
     fn open(dir: &Path) -> Result<Self> {
         let dense = DenseShard::open(&dir.join(DENSE_FILE))?;
         let text = TextShard::open(&dir.join(TEXT_DIR))?;
-        let places = Places::open(&dir.join(DOCUMENTS_DIR), dense.len())?;
+        let places = PassagePlaces::open(&dir.join(DOCUMENTS_DIR), dense.len())?;
         Ok(Self { dense: Arc::new(dense), text: Arc::new(text), places: places.map(Arc::new) })
     }
 }
@@ -111,11 +111,11 @@ impl Shard {
             files.push((found.dev(), found.ino(), found.mtime()));
         }
         let known_files = known.filter(|known| known.files == files && known.dense.damage().is_none());
-        let ShardFiles { dense, text, places } = match known_files {
+        let OpenShardFiles { dense, text, places } = match known_files {
             Some(Self { dense, text, places, .. }) => {
-                ShardFiles { dense: Arc::clone(dense), text: Arc::clone(text), places: places.clone() }
+                OpenShardFiles { dense: Arc::clone(dense), text: Arc::clone(text), places: places.clone() }
             }
-            None => ShardFiles::open(&dir)?,
+            None => OpenShardFiles::open(&dir)?,
         };
         let found = &dense.meta().model;
         if !found.same_space(model) {
@@ -150,7 +150,7 @@ impl Shard {
 
     /// Opens a complete shard that no generation names yet.
     pub fn open_dir(dir: &Path) -> Result<Self> {
-        let ShardFiles { dense, text, places } = ShardFiles::open(dir)?;
+        let OpenShardFiles { dense, text, places } = OpenShardFiles::open(dir)?;
         Ok(Self { dense, text, places, deletions: None, calibration: None, updates: None, files: Vec::new() })
     }
 

@@ -22,7 +22,7 @@ const QUESTIONS: [&str; 8] = [
 ];
 
 /// A passage of the test, and where it is.
-struct Passage {
+struct TestedPassage {
     key: String,
     terms: Vec<String>,
     /// None: it is a document of its own.
@@ -36,7 +36,7 @@ fn random(state: &mut u64, below: usize) -> usize {
 }
 
 /// Passages of 0 to 60 words in shards by turns, of 70 documents that are in several of them, and some of none.
-fn corpus(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Passage>) {
+fn corpus(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<TestedPassage>) {
     const WORDS: [&str; 9] = ["river", "ocean", "mountain", "the", "of", "comet", "planet", "planet", "sea"];
     let (dir, mut state) = (tempfile::tempdir().unwrap(), 11);
     let path = |shard: usize| dir.path().join(shard.to_string());
@@ -52,7 +52,7 @@ fn corpus(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Passage>) {
         let metadata = document.map_or_else(String::new, |document| format!(r#"{{"document":"d{document}"}}"#));
         writers[number % count].add(TextDocument { key: &key, title, text: &text, metadata_json: &metadata }).unwrap();
         let terms = terms(TextLanguage::English, &format!("{title} {text}"));
-        passages.push(Passage { key, terms, document, place: (number % count, (number / count) as u32) });
+        passages.push(TestedPassage { key, terms, document, place: (number % count, (number / count) as u32) });
     }
     for writer in writers {
         writer.finish().unwrap();
@@ -61,7 +61,7 @@ fn corpus(count: usize) -> (tempfile::TempDir, Vec<TextShard>, Vec<Passage>) {
     (dir, shards, passages)
 }
 
-fn passage_documents(shards: &[TextShard], passages: &[Passage]) -> Arc<PassageDocuments> {
+fn passage_documents(shards: &[TextShard], passages: &[TestedPassage]) -> Arc<PassageDocuments> {
     let mut values: Vec<Vec<u32>> = shards.iter().map(|shard| vec![NO_DOCUMENT; shard.len()]).collect();
     for passage in passages {
         values[passage.place.0][passage.place.1 as usize] =
@@ -99,17 +99,18 @@ fn bm25(texts: &[Vec<&String>], question: &[String]) -> Vec<f64> {
 
 /// The ranking of the allowed among the passages that count.
 fn oracle(
-    passages: &[Passage],
+    passages: &[TestedPassage],
     question: &str,
     weight: f64,
-    counts: impl Fn(&Passage) -> bool,
-    allows: impl Fn(&Passage) -> bool,
+    counts: impl Fn(&TestedPassage) -> bool,
+    allows: impl Fn(&TestedPassage) -> bool,
 ) -> Vec<(String, f64)> {
     let question = terms(TextLanguage::English, question);
-    let counted: Vec<&Passage> = passages.iter().filter(|passage| counts(passage)).collect();
+    let counted: Vec<&TestedPassage> = passages.iter().filter(|passage| counts(passage)).collect();
     let own = bm25(&counted.iter().map(|passage| passage.terms.iter().collect()).collect::<Vec<_>>(), &question);
     // Whoever has no document has its key in place of it.
-    let name = |passage: &Passage| passage.document.map_or_else(|| passage.key.clone(), |number| format!("d{number}"));
+    let name =
+        |passage: &TestedPassage| passage.document.map_or_else(|| passage.key.clone(), |number| format!("d{number}"));
     let mut documents: BTreeMap<String, Vec<&String>> = BTreeMap::new();
     for passage in &counted {
         documents.entry(name(passage)).or_default().extend(&passage.terms);
@@ -124,9 +125,9 @@ fn oracle(
 }
 
 /// One set for each shard of the passages that a condition holds for.
-fn sets(shards: &[TextShard], passages: &[Passage], condition: impl Fn(&Passage) -> bool) -> Vec<NodeSet> {
+fn sets(shards: &[TextShard], passages: &[TestedPassage], condition: impl Fn(&TestedPassage) -> bool) -> Vec<NodeSet> {
     let mut sets: Vec<NodeSet> = shards.iter().map(|shard| NodeSet::new(shard.len())).collect();
-    for Passage { place: (shard, node), .. } in passages.iter().filter(|passage| condition(passage)) {
+    for TestedPassage { place: (shard, node), .. } in passages.iter().filter(|passage| condition(passage)) {
         sets[*shard].insert(*node);
     }
     sets
@@ -134,7 +135,7 @@ fn sets(shards: &[TextShard], passages: &[Passage], condition: impl Fn(&Passage)
 
 /// The `k` best of all shards.
 fn best(
-    (shards, passages): (&[TextShard], &[Passage]),
+    (shards, passages): (&[TextShard], &[TestedPassage]),
     (weighed, scores): (&Weighed<'_>, &DocumentScores),
     k: usize,
     allowed: &[NodeSet],
@@ -157,8 +158,8 @@ fn best(
 /// Passages of 40 terms at most have lengths that a byte holds exactly: of longer ones their own part would differ.
 #[test]
 fn scores_are_those_of_the_formulas_however_many_shards_there_are() {
-    let is_short = |passage: &Passage| passage.terms.len() <= 40;
-    let is_third = |passage: &Passage| passage.key.as_bytes()[3].is_multiple_of(3);
+    let is_short = |passage: &TestedPassage| passage.terms.len() <= 40;
+    let is_third = |passage: &TestedPassage| passage.key.as_bytes()[3].is_multiple_of(3);
     let mut of_counts: Vec<Vec<Vec<(String, u32)>>> = Vec::new();
     for count in [1, 3, 64] {
         let (_dir, shards, passages) = corpus(count);
