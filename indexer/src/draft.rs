@@ -33,6 +33,8 @@ pub(crate) struct Draft {
     pub(crate) min_recall: Option<MinRecall>,
     /// What of its document has reached a passage's vector, see [`Manifest::context`].
     pub(crate) context: Option<String>,
+    /// The model's, see [`Manifest::logit_scale`]; absent where it stays as it is.
+    pub(crate) logit_scale: Option<f64>,
     /// By which its texts are analysed.
     pub(crate) language: TextLanguage,
     /// What makes it out of the one before.
@@ -42,6 +44,12 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// A generation of these shards, in place of whichever is current.
+    pub(crate) fn of(model: &ModelRecord, language: TextLanguage, change: &Change, shards: Vec<DraftShard>) -> Self {
+        let (model, change) = (model.clone(), change.clone());
+        Self { parent: None, model, min_recall: None, context: None, logit_scale: None, language, change, shards }
+    }
+
     /// Documents that are not deleted.
     pub(crate) fn documents(&self) -> u64 {
         self.shards.iter().map(DraftShard::documents).sum()

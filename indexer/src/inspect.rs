@@ -11,8 +11,8 @@ use dyad_index::lexical::TextShard;
 use dyad_index::manifest::{self, Change, Manifest, MinRecall, ReaderLock, SHARDS_DIR, ShardEntry};
 use dyad_index::shard::{DENSE_FILE, DenseShard, TEXT_DIR};
 use dyad_index::{
-    BuildRecord, Certificate, Deletions, FusionMethod, FusionRecord, LearnedFrom, ModelRecord, QuerySource,
-    RerankMeasured, RerankRecord,
+    BuildRecord, Certificate, Deletions, FusionRecord, LearnedFrom, ModelRecord, QuerySource, RerankMeasured,
+    RerankRecord,
 };
 use serde::Serialize;
 
@@ -37,6 +37,8 @@ pub struct Report {
     pub fusion: Option<FusionRecord>,
     /// What a cross encoder has brought, where `dyad-searcher learn --reranker` has measured that for this model.
     pub reranking: Option<RerankRecord>,
+    /// What a cosine of 1 counts in a softmax over the model's cosines, where that is known.
+    pub logit_scale: Option<f64>,
     /// What of its document has reached a passage's vector, where that is more or less than its title.
     pub context: Option<String>,
     /// By which BM25 analyses texts.
@@ -129,8 +131,8 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
     let _lock = ReaderLock::acquire(index, manifest.generation)?;
     let debt = debt(index, &manifest)?;
     let documents = manifest.documents();
-    let Manifest { generation, created_unix_s, tool, model, context, min_recall, language, change, shards, .. } =
-        manifest;
+    let Manifest { generation, created_unix_s, tool, model, logit_scale, context, min_recall, language, .. } = manifest;
+    let Manifest { change, shards, .. } = manifest;
     let shards: Vec<ShardReport> =
         shards.iter().map(|entry| inspect_shard(index, entry)).collect::<Result<_, Error>>()?;
     let sections = |of: &dyn Fn(&SectionReport) -> bool| -> u64 {
@@ -145,6 +147,7 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
         model,
         fusion,
         reranking,
+        logit_scale,
         context,
         language,
         change,
@@ -241,16 +244,15 @@ impl fmt::Display for Report {
         let ModelRecord { name, dim, metric, max_tokens, .. } = &self.model;
         writeln!(f, "model         {name}, {dim} values, {metric}, {max_tokens} tokens")?;
         writeln!(f, "fingerprint   {}", self.model.fingerprint)?;
+        if let Some(scale) = self.logit_scale {
+            writeln!(f, "logit scale   {scale:.1}, of the model's cosines")?;
+        }
         if let Some(context) = &self.context {
             writeln!(f, "context       {context}, of its document in a passage's vector")?;
         }
         writeln!(f, "language      {} (`{}`), for BM25", self.language.name(), self.language)?;
         if let Some(FusionRecord { method, dense_weight, document_weight, learned_from, .. }) = &self.fusion {
-            let method = match method {
-                FusionMethod::Rrf => "reciprocal ranks",
-                FusionMethod::WeightedSum => "weighted sum",
-                FusionMethod::MinMax => "scores in their bounds",
-            };
+            let method = method.label();
             let of_documents = document_weight.map_or_else(String::new, |weight| format!(", document weight {weight}"));
             let LearnedFrom { data, split, questions, dense, bm25, default, learned } = learned_from;
             writeln!(

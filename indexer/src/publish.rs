@@ -121,6 +121,8 @@ fn move_and_point(
         sync_dir(&shards_dir)?;
     }
     fail_point!("manifest-begin");
+    let current = manifest::current(index).ok().filter(|current| current.model.same_space(&draft.model));
+    let logit_scale = draft.logit_scale.or_else(|| current.and_then(|current| current.logit_scale));
     let manifest = Manifest {
         format_version: Manifest::version(draft.context.as_deref()),
         generation,
@@ -129,6 +131,7 @@ fn move_and_point(
         tool: TOOL.to_owned(),
         model: draft.model,
         context: draft.context,
+        logit_scale,
         min_recall: draft.min_recall,
         language: draft.language,
         change: Some(draft.change),
@@ -244,6 +247,7 @@ mod tests {
             parent: None,
             model: model.clone(),
             context: None,
+            logit_scale: None,
             min_recall: None,
             language: TextLanguage::English,
             change,

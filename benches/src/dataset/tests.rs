@@ -232,6 +232,7 @@ fn embeddings_are_read_in_the_order_of_their_documents() {
         part_rows: 2,
         dtype: None,
         two_towers: None,
+        logit_scale: None,
         context: dyad_corpus::PassageContext::default(),
     };
     let mut writer = EmbeddingsWriter::open(dir.path(), header).unwrap();

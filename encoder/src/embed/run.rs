@@ -8,9 +8,11 @@ use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord};
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
 use super::job::{EmbedJob, JobError, Outcome, Report};
+use super::logit_scale::{LogitScale, NO_LOGIT_SCALE, measure};
 use super::progress::Progress;
 use super::resume::{Resumed, resume};
 use super::windows::{Source, Window, read_ahead};
+use crate::config::Tower;
 use crate::model::{Model, VectorLength};
 use crate::tokenize::{Tokens, add_weighted};
 
@@ -87,10 +89,12 @@ impl EmbedJob {
                 return Err(self.interrupted(&writer));
             }
         }
+        let (tokens, elapsed) = (progress.tokens(), progress.elapsed());
+        // Also of a complete set of an earlier release, which knew of none.
+        self.measure_logit_scale(encoder, &mut writer, cancel)?;
         if stored == 0 && was_complete && parts_dropped == 0 {
             return Ok(Outcome::NothingToDo { documents: kept });
         }
-        let (tokens, elapsed) = (progress.tokens(), progress.elapsed());
         let summary = writer.finish()?;
         Ok(Outcome::Embedded(Report {
             summary,
@@ -146,6 +150,25 @@ impl EmbedJob {
         Ok(true)
     }
 
+    /// Measures the model's logit scale where the set does not have it yet.
+    fn measure_logit_scale(
+        &self,
+        encoder: &Model,
+        writer: &mut EmbeddingsWriter,
+        cancel: &Cancellation,
+    ) -> Result<(), JobError> {
+        if writer.header().logit_scale.is_some() || self.tower != Tower::Answer {
+            return Ok(());
+        }
+        writer.flush()?;
+        match measure(encoder, self.budget, || !cancel.is_cancelled())? {
+            LogitScale::Measured(Some(scale)) => writer.set_logit_scale(scale)?,
+            LogitScale::Measured(None) => tracing::info!("{NO_LOGIT_SCALE}"),
+            LogitScale::Interrupted => return Err(self.interrupted(writer)),
+        }
+        Ok(())
+    }
+
     pub(super) fn interrupted(&self, writer: &EmbeddingsWriter) -> JobError {
         let rows = writer.finished_parts().iter().map(|part| part.rows).sum();
         JobError::Interrupted { rows, out: self.out.clone() }
@@ -168,6 +191,7 @@ impl EmbedJob {
             part_rows: self.part_rows,
             dtype,
             two_towers: Some(info.has_two_towers),
+            logit_scale: None,
             context: self.context,
         }
     }

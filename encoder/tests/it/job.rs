@@ -287,6 +287,7 @@ fn header(place: &Place) -> Header {
         part_rows: PART_ROWS,
         dtype,
         two_towers,
+        logit_scale: None,
         context: PassageContext::default(),
     }
 }

@@ -20,6 +20,7 @@ mod job;
 mod late;
 mod late_job;
 mod late_service;
+mod logit_scale;
 mod loss;
 mod many;
 mod memory;

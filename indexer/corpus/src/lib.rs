@@ -12,6 +12,7 @@
 //! | [`judged`](Judged) | the judged questions of a BEIR folder |
 //! | [`qrels`] | relevance judgements in the formats of BEIR and TREC |
 //! | [`run`] | ranked results in TREC's format |
+//! | [`logit_scale`] | how much a difference of a model's cosines says, estimated on texts that come with the program |
 //! | [`metrics`] | ranking metrics under trec_eval's rules |
 //! | [`embeddings`] | a directory of vectors and their keys: resumable writer, verifying reader |
 //! | [`examples`] | questions with their answers, and passages that do not answer: the training data of dual encoders |
@@ -28,6 +29,7 @@ mod error;
 pub mod examples;
 mod judged;
 mod key_lines;
+pub mod logit_scale;
 mod metadata;
 pub mod metrics;
 mod place;

@@ -12,7 +12,9 @@ use crate::storage::WriteLock;
 
 /// Name of the file in the index.
 pub const FUSION_FILE: &str = "fusion.json";
-const FILE: LearnedFile = LearnedFile { name: FUSION_FILE, version: 1, holds: "a learned fusion" };
+const FILE: LearnedFile = LearnedFile { name: FUSION_FILE, version: 2, holds: "a learned fusion" };
+/// Version of files that earlier releases read: those of all methods but [`FusionMethod::LogOdds`].
+const EARLIER_VERSION: u32 = 1;
 
 /// Most weight that the BM25 of a document may have in the scores of its passages.
 pub const MAX_DOCUMENT_WEIGHT: f64 = 10.0;
@@ -29,12 +31,26 @@ pub enum FusionMethod {
     /// Scores in their theoretical bounds, weighted: a convex combination whose sums are comparable over questions (Bruch, Gai and
     /// Ingber 2023).
     MinMax,
+    /// Both scores in natural units of information: cosines times the model's logit scale, and BM25, which is a sum of log odds.
+    LogOdds,
+}
+
+impl FusionMethod {
+    /// For people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Rrf => "reciprocal ranks",
+            Self::WeightedSum => "weighted sum",
+            Self::MinMax => "scores in their bounds",
+            Self::LogOdds => "log odds",
+        }
+    }
 }
 
 /// What has been learned for an index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FusionRecord {
-    /// 1.
+    /// 2 of [`FusionMethod::LogOdds`], which earlier releases do not know, else 1.
     pub format_version: u32,
     /// Fingerprint of the model whose vectors were ranked.
     pub fingerprint: String,
@@ -72,7 +88,8 @@ pub struct LearnedFrom {
 impl FusionRecord {
     /// A record of this build's version.
     pub fn new(fingerprint: String, method: FusionMethod, dense_weight: f64, learned_from: LearnedFrom) -> Self {
-        Self { format_version: FILE.version, fingerprint, method, dense_weight, document_weight: None, learned_from }
+        let format_version = if method == FusionMethod::LogOdds { FILE.version } else { EARLIER_VERSION };
+        Self { format_version, fingerprint, method, dense_weight, document_weight: None, learned_from }
     }
 
     /// What was learned for vectors of the model with this fingerprint; none without the file.
@@ -125,6 +142,12 @@ mod tests {
     }
 
     #[test]
+    fn only_what_earlier_releases_do_not_know_has_another_version() {
+        let of = |method| FusionRecord::new("f00d".to_owned(), method, 0.5, record().learned_from).format_version;
+        assert_eq!((of(FusionMethod::LogOdds), of(FusionMethod::MinMax), of(FusionMethod::Rrf)), (2, 1, 1));
+    }
+
+    #[test]
     fn a_file_that_cannot_be_meant_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FUSION_FILE);
@@ -135,7 +158,7 @@ mod tests {
             (whole.replace("0.75", "1.5"), "expected `dense_weight` from 0 to 1, got 1.5"),
             (whole.replace("0.75", "0.75,\"document_weight\":-1"), "expected `document_weight` from 0 to 10, got -1"),
             (whole.replace("weighted_sum", "sum"), "expected a learned fusion"),
-            (whole.replace("\"format_version\":1", "\"format_version\":2"), "reads up to 1"),
+            (whole.replace("\"format_version\":1", "\"format_version\":3"), "reads up to 2"),
         ] {
             fs_err::write(&path, text).unwrap();
             let error = FusionRecord::load(dir.path(), "f00d").unwrap_err().to_string();

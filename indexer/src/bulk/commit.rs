@@ -95,6 +95,7 @@ fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions:
         tool: plan.tool.clone(),
         model: plan.job.model.clone(),
         context: None,
+        logit_scale: plan.logit_scale,
         min_recall: plan.job.graph.min_recall,
         language: plan.job.language,
         change: Some(change),

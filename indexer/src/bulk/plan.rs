@@ -112,7 +112,13 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
         return same(&place, there, &job);
     }
     let estimate = estimate(&job, &sample, &mut vectors, control)?;
+    let logit_scale = match &mut vectors {
+        Vectors::Encoder(source) => source.logit_scale(control.cancel)?,
+        Vectors::Input(_) => None,
+    };
     let base = place.wait(index.current())?;
+    let before = base.as_ref().map(|base| &base.manifest).filter(|before| before.model.same_space(&job.model));
+    let logit_scale = logit_scale.or_else(|| before.and_then(|before| before.logit_scale));
     let plan = Plan {
         format_version: if job.language.is_english() { VERSION } else { LANGUAGE_VERSION },
         tool: TOOL.to_owned(),
@@ -122,6 +128,7 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
         base: base.map(|base| base.pointer),
         job,
         estimate,
+        logit_scale,
     };
     match place.put_record(PLAN, &plan, None)? {
         Some(there) => same(&place, there, &plan.job),

@@ -4,7 +4,7 @@ use dyad_corpus::{FieldNames, Format, ReadOptions, Split};
 use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
-use dyad_index::manifest::{FileEntry, MinRecall, ShardEntry};
+use dyad_index::manifest::{FileEntry, MAX_LOGIT_SCALE, MinRecall, ShardEntry};
 use dyad_store::is_plain;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -49,6 +49,10 @@ pub struct Plan {
     pub job: Job,
     /// What it takes.
     pub estimate: Estimate,
+    /// The model's, see [`Manifest::logit_scale`](dyad_index::manifest::Manifest::logit_scale). Absent where the inputs hold the vectors, and in plans of earlier
+    /// releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logit_scale: Option<f64>,
 }
 
 /// What decides the index that a job makes: two plans of one job are the same.
@@ -93,6 +97,9 @@ impl Plan {
         }
         if !(1..=MOST_VALUES).contains(&job.model.dim) {
             return Some(("model.dim", format!("1 to {MOST_VALUES}"), job.model.dim.to_string()));
+        }
+        if let Some(scale) = self.logit_scale.filter(|scale| !(*scale > 0.0 && *scale <= MAX_LOGIT_SCALE)) {
+            return Some(("logit_scale", format!("a number above 0, at most {MAX_LOGIT_SCALE}"), scale.to_string()));
         }
         if self.generation == 0 || self.generation == u64::MAX {
             return Some(("generation", "the number of a generation".to_owned(), self.generation.to_string()));

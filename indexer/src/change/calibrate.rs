@@ -74,6 +74,7 @@ pub fn calibrate(config: &CalibrateConfig, questions: &Questions, control: JobCo
             parent: Some(manifest.generation),
             model: manifest.model.clone(),
             context: manifest.context.clone(),
+            logit_scale: None,
             min_recall: manifest.min_recall,
             language: manifest.language,
             change: Change { operation, read: documents, unchanged: documents, ..Change::default() },

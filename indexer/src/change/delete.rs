@@ -59,6 +59,7 @@ pub fn delete_documents(config: &DeleteConfig<'_>, keys: &[String], control: Job
             parent: Some(manifest.generation),
             model: manifest.model.clone(),
             context: manifest.context.clone(),
+            logit_scale: None,
             min_recall: manifest.min_recall,
             language: manifest.language,
             change: counts.clone(),

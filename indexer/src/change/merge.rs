@@ -147,7 +147,7 @@ pub(super) fn rewrite(
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
         let context = manifest.context.clone();
-        Ok(Some(Draft { parent, model: model.clone(), context, min_recall, language, change: change.clone(), shards }))
+        Ok(Some(Draft { parent, min_recall, context, ..Draft::of(&model, language, &change, shards) }))
     };
     let outcome = commit(&config.index, config.dry_run, base, prepare)?;
     Ok(Outcome { change, ..outcome })

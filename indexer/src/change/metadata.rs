@@ -77,8 +77,8 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         }
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
-        let (model, language, context) = (manifest.model.clone(), manifest.language, manifest.context.clone());
-        Ok(Some(Draft { parent, model, context, min_recall, language, change: change.clone(), shards }))
+        let (language, context) = (manifest.language, manifest.context.clone());
+        Ok(Some(Draft { parent, min_recall, context, ..Draft::of(&manifest.model, language, &change, shards) }))
     })?;
     Ok(Outcome { change, missing, ..outcome })
 }

@@ -131,7 +131,7 @@ pub fn reembed(
         Ok::<_, Error>(pass.run(documents, source)?.shards)
     };
 
-    let mut fresh = Vec::new();
+    let (mut fresh, logit_scale) = (Vec::new(), source.logit_scale(control.cancel)?);
     let spooled = pass(0, plan.shards, source, &mut Stored::all(&base))?;
     let count = spooled.len();
     kept_shards.remove_others(&spooled, &shard)?;
@@ -169,9 +169,8 @@ pub fn reembed(
         let kept = config.target.map(RecallTarget::kept).or(last.manifest().min_recall);
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
         let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
-        let context = source.context().stored();
-        let draft =
-            Draft { parent, model: model.clone(), context, min_recall: kept, language, change: change.clone(), shards };
+        let (context, draft) = (source.context().stored(), Draft::of(&model, language, &change, shards));
+        let draft = Draft { parent, min_recall: kept, context, logit_scale, ..draft };
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {
             source.published();

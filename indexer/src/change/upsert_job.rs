@@ -218,6 +218,7 @@ impl UpsertJob<'_> {
             parent: Some(manifest.generation),
             model: self.shard.model.clone(),
             context: self.source.context().stored(),
+            logit_scale: manifest.logit_scale.or_else(|| self.source.known_logit_scale()),
             min_recall: manifest.min_recall,
             language: self.shard.language,
             change: progress.change.clone(),

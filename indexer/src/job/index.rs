@@ -110,6 +110,8 @@ pub fn build_index(
     let needed = plan.disk_bytes_after(plan.documents.unwrap_or(0), kept.bytes()?);
     check_space(&config.index, needed, config.free_space)?;
 
+    // Before hours of embedding, which would be lost with a service that is away at their end.
+    let logit_scale = source.logit_scale(control.cancel)?;
     let pass = Pass {
         workspace: workspace.path(),
         model: &model,
@@ -150,7 +152,7 @@ pub fn build_index(
     let shards = built.iter().map(DraftShard::built).collect();
     let min_recall = config.target.map(RecallTarget::kept);
     let context = source.context().stored();
-    let draft = Draft { parent: None, model: model.clone(), context, min_recall, language, change, shards };
+    let draft = Draft { min_recall, context, logit_scale, ..Draft::of(&model, language, &change, shards) };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     source.published();
     kept.published();

@@ -92,6 +92,10 @@ impl VectorSource for FileSource {
         self.reader.two_towers()
     }
 
+    fn known_logit_scale(&self) -> Option<f64> {
+        self.reader.logit_scale()
+    }
+
     fn context(&self) -> PassageContext {
         self.reader.context()
     }

@@ -233,6 +233,14 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
         self.inner.has_two_towers()
     }
 
+    fn known_logit_scale(&self) -> Option<f64> {
+        self.inner.known_logit_scale()
+    }
+
+    fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
+        self.inner.logit_scale(cancel)
+    }
+
     fn context(&self) -> PassageContext {
         self.inner.context()
     }
@@ -287,6 +295,7 @@ pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> Header {
         part_rows,
         dtype: None,
         two_towers: None,
+        logit_scale: None,
         context: PassageContext::default(),
     }
 }

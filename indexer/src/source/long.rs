@@ -110,6 +110,14 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
         self.inner.has_two_towers()
     }
 
+    fn known_logit_scale(&self) -> Option<f64> {
+        self.inner.known_logit_scale()
+    }
+
+    fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
+        self.inner.logit_scale(cancel)
+    }
+
     fn context(&self) -> PassageContext {
         self.inner.context()
     }

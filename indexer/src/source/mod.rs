@@ -10,6 +10,7 @@
 //! | `remote.rs` | from encoder services, several batches in flight |
 //! | `call.rs` | one batch to one of several services |
 //! | `late.rs` | passages in their documents, as services get them |
+//! | `logit_scale.rs` | how much a difference of the model's cosines says, measured through services |
 //! | `absence.rs` | a service that is away |
 //! | `long.rs` | texts that are longer than the model reads |
 //! | `kept.rs` | the same kept on the disk until they are published |
@@ -21,6 +22,7 @@ mod call;
 mod file;
 mod kept;
 mod late;
+mod logit_scale;
 mod long;
 mod parquet;
 mod raw;
@@ -81,6 +83,16 @@ pub trait VectorSource {
         None
     }
 
+    /// The model's [`logit_scale`](dyad_corpus::logit_scale), where the source has it at hand.
+    fn known_logit_scale(&self) -> Option<f64> {
+        None
+    }
+
+    /// The same, measured where the source embeds.
+    fn logit_scale(&mut self, _cancel: &Cancellation) -> Result<Option<f64>, Error> {
+        Ok(self.known_logit_scale())
+    }
+
     /// What of its document has reached a passage's vector.
     fn context(&self) -> PassageContext {
         PassageContext::default()
@@ -117,6 +129,14 @@ impl VectorSource for Box<dyn VectorSource> {
 
     fn has_two_towers(&self) -> Option<bool> {
         (**self).has_two_towers()
+    }
+
+    fn known_logit_scale(&self) -> Option<f64> {
+        (**self).known_logit_scale()
+    }
+
+    fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
+        (**self).logit_scale(cancel)
     }
 
     fn context(&self) -> PassageContext {

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use super::absence::Absence;
 use super::call::{CalledService, contract, encode};
 use super::late::passage_documents;
+use super::logit_scale::{is_lasting, measure};
 use super::{Documents, Embedded, VectorSource};
 use crate::context_error::ContextError;
 use crate::error::Error;
@@ -296,6 +297,18 @@ impl VectorSource for RemoteSource {
 
     fn context(&self) -> PassageContext {
         self.config.context
+    }
+
+    /// None where the service has no question tower.
+    fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
+        let calls = (&self.config.client, self.config.batch_texts);
+        match wait(&self.runtime, cancel, measure(&self.services, calls, &self.model))? {
+            Err(error) if is_lasting(&error) => {
+                tracing::warn!("the logit scale of the model cannot be measured: {error}");
+                Ok(None)
+            }
+            measured => Ok(measured?),
+        }
     }
 
     fn truncated(&self) -> Option<u64> {

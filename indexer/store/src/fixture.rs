@@ -42,6 +42,7 @@ impl Pushing {
             tool: "test".into(),
             model,
             context: None,
+            logit_scale: None,
             min_recall: None,
             language: TextLanguage::English,
             change: None,

@@ -63,6 +63,7 @@ impl Place {
             tool: "test".into(),
             model,
             context: None,
+            logit_scale: None,
             min_recall: None,
             language: TextLanguage::English,
             change: None,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{Header, ModelRecord};
+use dyad_corpus::logit_scale;
 use dyad_index::verify::verify_current as verify;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::{RemoteConfig, RemoteSource};
@@ -43,6 +44,8 @@ enum Mood {
     Hangs,
     /// Refuses the first batches, as where its GPU is gone for a time.
     Refuses(usize),
+    /// Has the answer tower alone.
+    OneTower,
 }
 
 struct Fake {
@@ -68,11 +71,16 @@ impl Encoder for Fake {
 
     async fn encode(&self, request: Request<v1::EncodeRequest>) -> Result<Response<v1::EncodeResponse>, Status> {
         let request = request.into_inner();
-        let call = self.calls.fetch_add(1, Ordering::Relaxed);
-        let are_questions = request.texts.iter().all(|text| text.starts_with("asked "));
+        let are = |kind: &[String]| request.texts.iter().all(|text| kind.contains(text));
+        let (are_paired_questions, are_paired) =
+            (are(&logit_scale::questions()), are(&[logit_scale::questions(), logit_scale::documents()].concat()));
+        let are_questions = are_paired_questions || request.texts.iter().all(|text| text.starts_with("asked "));
         assert_eq!(request.tower(), if are_questions { v1::Tower::Question } else { v1::Tower::Answer });
         let mut fingerprint = "f00d";
+        // Moods are of documents.
+        let call = if are_paired { 0 } else { self.calls.fetch_add(1, Ordering::Relaxed) };
         match self.mood {
+            _ if are_paired && !matches!(self.mood, Mood::OneTower) => {}
             Mood::OutOfOrder => tokio::time::sleep(Duration::from_millis(40 - 10 * (call as u64 % 4))).await,
             Mood::Full if call < 4 => return Err(Status::resource_exhausted("the queue is full")),
             Mood::Dies(after) if call >= after => {
@@ -82,10 +90,11 @@ impl Encoder for Fake {
             Mood::Changes(after) if call >= after => fingerprint = "beef",
             Mood::Hangs => std::future::pending::<()>().await,
             Mood::Refuses(first) if call < first => return Err(Status::unavailable("no GPU")),
-            Mood::Well | Mood::Full | Mood::Dies(_) | Mood::Changes(_) | Mood::Short | Mood::Refuses(_) => {}
+            Mood::OneTower if are_questions => return Err(Status::failed_precondition("there is no question tower")),
+            _ => {}
         }
-        let mut rows: Vec<f32> = request.texts.iter().flat_map(|text| row_of(text)).collect();
-        if matches!(self.mood, Mood::Short) {
+        let mut rows: Vec<f32> = request.texts.iter().flat_map(|text| tower_row(text)).collect();
+        if matches!(self.mood, Mood::Short) && !are_paired {
             rows.truncate(rows.len() - DIM);
         }
         Ok(Response::new(v1::EncodeResponse {
@@ -110,6 +119,20 @@ impl Encoder for Fake {
     ) -> Result<Response<Self::EncodeStreamStream>, Status> {
         Err(Status::unimplemented("not asked for here"))
     }
+}
+
+/// By [`row_of`], but that the questions by which a logit scale is measured lie near their documents.
+pub(crate) fn tower_row(text: &str) -> Vec<f32> {
+    let paired = logit_scale::questions().iter().position(|question| question == text);
+    let Some(document) = paired.map(|at| logit_scale::documents().swap_remove(at)) else { return row_of(text) };
+    let sum: Vec<f32> = row_of(text).iter().zip(row_of(&document)).map(|(own, other)| own + 0.7 * other).collect();
+    let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
+    sum.into_iter().map(|value| value / length).collect()
+}
+
+/// A service that embeds documents alone.
+pub(crate) fn answer_service() -> Running {
+    start(Mood::OneTower)
 }
 
 /// A service that ends when it is dropped.
@@ -165,7 +188,7 @@ fn start(mood: Mood) -> Running {
     running
 }
 
-fn connect(url: &str) -> Result<RemoteSource, Error> {
+pub(crate) fn connect(url: &str) -> Result<RemoteSource, Error> {
     connect_all(&[url], Duration::from_mins(1), &Cancellation::new())
 }
 

@@ -81,6 +81,7 @@ pub(crate) fn header() -> Header {
         part_rows: 64,
         dtype: Some("f32".into()),
         two_towers: None,
+        logit_scale: None,
         context: dyad_corpus::PassageContext::default(),
     }
 }

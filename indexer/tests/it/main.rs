@@ -24,6 +24,7 @@ mod kill;
 mod languages;
 mod late_life;
 mod life;
+mod logit_scale;
 mod long;
 mod memory;
 mod pairs;

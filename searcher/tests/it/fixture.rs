@@ -169,20 +169,18 @@ pub(crate) fn write_linked_index(
             calibration: None,
         });
     }
-    let model = model(fingerprint);
-    let (created_unix_s, tool, language) = (1, "test".into(), TextLanguage::English);
-    let (parent, context, min_recall, change, format_version) = (None, None, None, None, 1);
     let manifest = Manifest {
-        format_version,
+        format_version: 1,
         generation,
-        parent,
-        created_unix_s,
-        tool,
-        model,
-        context,
-        min_recall,
-        language,
-        change,
+        parent: None,
+        created_unix_s: 1,
+        tool: "test".into(),
+        model: model(fingerprint),
+        context: None,
+        logit_scale: None,
+        min_recall: None,
+        language: TextLanguage::English,
+        change: None,
         shards,
     };
     manifest::publish(index, &manifest, &lock).unwrap();

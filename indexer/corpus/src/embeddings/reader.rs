@@ -85,6 +85,11 @@ impl EmbeddingsReader {
         self.record.header.two_towers
     }
 
+    /// The model's logit scale, where the set says it.
+    pub fn logit_scale(&self) -> Option<f64> {
+        self.record.header.logit_scale
+    }
+
     /// The part whose last row was just given, so that its [`SourceDigest`](super::SourceDigest) can be compared.
     pub fn ended_part(&mut self) -> Option<Part> {
         self.ended.take()

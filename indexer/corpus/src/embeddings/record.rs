@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::context::PassageContext;
 use crate::document::Document;
 use crate::error::Error;
+use crate::logit_scale::LOGIT_SCALES;
 use crate::problem::EmbeddingsProblem;
 
 /// The newest version of the record that this build reads, which it writes of passages that were read in their documents: earlier releases would
@@ -89,7 +90,7 @@ impl VectorType {
 }
 
 /// The model of a set of embeddings, and its division into parts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The model.
     pub model: ModelRecord,
@@ -107,6 +108,9 @@ pub struct Header {
     /// did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub two_towers: Option<bool>,
+    /// The model's [`logit_scale`](crate::logit_scale). `None` where it could not be estimated, and where an earlier release wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logit_scale: Option<f64>,
     /// What of its document has reached a passage's vector. Absent where that is the title, as in earlier releases.
     #[serde(default, skip_serializing_if = "PassageContext::is_default")]
     pub context: PassageContext,
@@ -199,7 +203,7 @@ pub fn text_digest(document: &Document, context: PassageContext) -> u128 {
 }
 
 /// The whole record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) format_version: u32,
     #[serde(flatten)]
@@ -265,6 +269,10 @@ impl Record {
         if record.parts.iter().chain(&record.earlier).any(|part| part.truncated.is_some_and(|count| count > part.rows))
         {
             return strange("`truncated` is larger than the part's rows");
+        }
+        if let Some(scale) = record.header.logit_scale.filter(|scale| !LOGIT_SCALES.contains(scale)) {
+            let (least, most) = (LOGIT_SCALES.start(), LOGIT_SCALES.end());
+            return strange(&format!("`logit_scale`: expected {least} to {most}, got {scale}"));
         }
         let row_bytes = record.header.model.dim.checked_mul(record.header.vectors.bytes());
         let most = record.earlier.iter().map(|part| part.rows).fold(record.rows, u64::max);

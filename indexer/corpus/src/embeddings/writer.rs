@@ -93,6 +93,12 @@ impl EmbeddingsWriter {
         &self.record.header
     }
 
+    /// Notes the model's [`logit_scale`](crate::logit_scale), also in a set that is complete.
+    pub fn set_logit_scale(&mut self, scale: f64) -> Result<(), Error> {
+        self.record.header.logit_scale = Some(scale);
+        self.record.store(&self.dir)
+    }
+
     /// Parts that are whole. Their documents need not be embedded again, if their [`SourceDigest`] is still the same.
     pub fn finished_parts(&self) -> &[Part] {
         &self.record.parts

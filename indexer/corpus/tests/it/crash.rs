@@ -28,6 +28,7 @@ fn header() -> Header {
         part_rows: 4,
         dtype: None,
         two_towers: None,
+        logit_scale: None,
         context: dyad_corpus::PassageContext::default(),
     }
 }

@@ -46,7 +46,7 @@ fn valid() -> Vec<u8> {
         |id: &str| ShardEntry { id: id.into(), documents: 7, files: vec![file("dense.dyad"), file("text/meta.json")], deleted: None, metadata: None, calibration: None };
     let shards = vec![shard("abc"), shard("abd")];
     let manifest =
-        Manifest { format_version: 2, generation: 1, parent: Some(1), created_unix_s: 5, tool: "t".into(), model, context: None, min_recall: None, language: TextLanguage::English, change: None, shards };
+        Manifest { format_version: 2, generation: 1, parent: Some(1), created_unix_s: 5, tool: "t".into(), model, context: None, logit_scale: None, min_recall: None, language: TextLanguage::English, change: None, shards };
     serde_json::to_vec_pretty(&manifest).expect("a record can be written as JSON")
 }
 

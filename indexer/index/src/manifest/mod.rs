@@ -27,7 +27,7 @@ pub use record::{
     CALIBRATIONS_DIR, CalibrationEntry, Change, DELETIONS_DIR, DeletedEntry, FileEntry, MANIFEST_VERSION, METADATA_DIR,
     Manifest, MetadataEntry, MinRecall, SHARD_FOLDERS, SHARDS_DIR, ShardEntry, ShardPart,
 };
-pub use store::{adopt, current, load, next_generation, parse, point_to, publish, remove};
+pub use store::{MAX_LOGIT_SCALE, adopt, current, load, next_generation, parse, point_to, publish, remove};
 
 #[cfg(test)]
 mod tests;

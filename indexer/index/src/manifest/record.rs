@@ -45,6 +45,10 @@ pub struct Manifest {
     /// What of its document has reached a passage's vector, as `dyad-encoder embed --context` names it. Absent where that is its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// What a cosine of 1 counts in a softmax over the model's cosines, as estimated when it embedded; searches that fuse need it. Absent where it could not be
+    /// estimated, and where an earlier release published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logit_scale: Option<f64>,
     /// The recall that every shard must keep; a change that breaks it is not published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_recall: Option<MinRecall>,

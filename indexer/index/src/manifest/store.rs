@@ -13,6 +13,9 @@ use super::record::{MANIFEST_VERSION, Manifest, ShardPart};
 use crate::error::{Error, Result};
 use crate::storage::WriteLock;
 
+/// Largest [`Manifest::logit_scale`] that is read: at it, a cosine of 0.01 would be ten nats.
+pub const MAX_LOGIT_SCALE: f64 = 1000.0;
+
 /// A manifest by its bytes; `path` is for errors.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
     #[derive(serde::Deserialize)]
@@ -26,6 +29,10 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         return Err(Error::Newer { path: path.to_owned(), got: version.format_version, supported: MANIFEST_VERSION });
     }
     let manifest: Manifest = serde_json::from_slice(bytes).map_err(broken)?;
+    if let Some(scale) = manifest.logit_scale.filter(|scale| !(*scale > 0.0 && *scale <= MAX_LOGIT_SCALE)) {
+        let expected = format!("a number above 0, at most {MAX_LOGIT_SCALE}");
+        return Err(damaged(path.to_owned(), "logit_scale", expected, scale.to_string()));
+    }
     // Names become paths, which must not lead out of the index.
     let plain = |name: &str| {
         !name.is_empty() && Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))

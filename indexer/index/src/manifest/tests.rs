@@ -25,6 +25,7 @@ fn manifest(generation: u64) -> Manifest {
         tool: "t".into(),
         model,
         context: None,
+        logit_scale: None,
         min_recall: None,
         language: TextLanguage::English,
         change: None,
@@ -53,6 +54,17 @@ fn the_pointer_moves_forward_and_back() {
     let error = point_to(dir.path(), 9, &lock).unwrap_err().to_string();
     assert!(error.contains("no generation 9. Present: 1, 2, 3"), "{error}");
     assert_eq!(current(dir.path()).unwrap().documents(), 7);
+}
+
+#[test]
+fn a_logit_scale_that_no_model_has_is_refused() {
+    let text = |scale: f64| serde_json::to_vec(&Manifest { logit_scale: Some(scale), ..manifest(1) }).unwrap();
+    let path = std::path::Path::new("manifest");
+    assert_eq!(parse(path, &text(22.5)).unwrap().logit_scale, Some(22.5));
+    for scale in [0.0, -22.5, 1e308] {
+        let refused = parse(path, &text(scale)).unwrap_err().to_string();
+        assert!(refused.contains("logit_scale") && refused.contains("a number above 0, at most 1000"), "{refused}");
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn header() -> Header {
         part_rows: 4,
         dtype,
         two_towers: None,
+        logit_scale: None,
         context: crate::PassageContext::default(),
     }
 }

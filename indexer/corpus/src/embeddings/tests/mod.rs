@@ -18,6 +18,7 @@ fn header(vectors: VectorType) -> Header {
         part_rows: 4,
         dtype: Some("f32".into()),
         two_towers: None,
+        logit_scale: None,
         context: crate::PassageContext::default(),
     }
 }
@@ -48,6 +49,24 @@ fn written(vectors: VectorType) -> tempfile::TempDir {
     let summary = writer.finish().unwrap();
     assert_eq!((summary.rows, summary.parts), (10, 3));
     dir
+}
+
+#[test]
+fn a_logit_scale_is_added_to_a_complete_set_and_read_within_its_bounds() {
+    let dir = written(VectorType::F32);
+    assert_eq!(EmbeddingsReader::open(dir.path()).unwrap().logit_scale(), None);
+    let mut writer = EmbeddingsWriter::open(dir.path(), header(VectorType::F32)).unwrap();
+    writer.set_logit_scale(22.5).unwrap();
+    drop(writer);
+    let reader = EmbeddingsReader::open(dir.path()).unwrap();
+    assert_eq!((reader.logit_scale(), reader.rows()), (Some(22.5), 10));
+    let record = dir.path().join("embeddings.json");
+    let text = fs_err::read_to_string(&record).unwrap();
+    for scale in ["0.0", "-22.5", "1e300"] {
+        fs_err::write(&record, text.replace("22.5", scale)).unwrap();
+        let refused = EmbeddingsReader::open(dir.path()).unwrap_err().to_string();
+        assert!(refused.contains("`logit_scale`: expected 5.65 to 113, got "), "{refused}");
+    }
 }
 
 #[test]

@@ -1,0 +1,35 @@
+//! The model's logit scale, measured once for a set of embeddings.
+
+use dyad_corpus::logit_scale::{documents, estimate, questions};
+
+use crate::config::Tower;
+use crate::error::Error;
+use crate::model::{Model, VectorLength};
+use crate::tokenize::{Budget, Tokens};
+
+/// What is told of a model without one.
+pub(super) const NO_LOGIT_SCALE: &str =
+    "the model has no logit scale that hybrid searches can use: they fuse by FUSION_WEIGHTED_SUM";
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum LogitScale {
+    /// None where the model's cosines say too little or too much.
+    Measured(Option<f64>),
+    /// `go_on` was false.
+    Interrupted,
+}
+
+/// Embeds the pairs that come with the program, as long as `go_on`.
+pub(super) fn measure(encoder: &Model, budget: Budget, go_on: impl Fn() -> bool) -> Result<LogitScale, Error> {
+    let embed = |tower: Tower, texts: Vec<String>| {
+        let tokens =
+            texts.iter().map(|text| encoder.tokenizer().encode(tower, text)).collect::<Result<Vec<Tokens>, Error>>()?;
+        encoder.embed_while(tower, &tokens, VectorLength::Unit, budget, |_| go_on())
+    };
+    let (Some(questions), Some(documents)) = (embed(Tower::Question, questions())?, embed(Tower::Answer, documents())?)
+    else {
+        return Ok(LogitScale::Interrupted);
+    };
+    Ok(LogitScale::Measured(estimate(&questions, &documents, encoder.info().dim)))
+}

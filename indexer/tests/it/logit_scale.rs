@@ -1,0 +1,59 @@
+//! The logit scale of an index's model: measured where documents are embedded, and kept with the vectors that it is of.
+
+use dyad_corpus::embeddings::Header;
+use dyad_corpus::logit_scale::{LOGIT_SCALES, documents as paired_documents, estimate, questions};
+use dyad_index::manifest;
+use dyad_indexer::change::{Operation, merge, reembed};
+use dyad_indexer::control::JobControl;
+use dyad_indexer::source::FileSource;
+
+use crate::encoder::{answer_service, connect, encoder_service, tower_row};
+use crate::fixture::{DIM, Fixture, HashSource, document, documents, header};
+use crate::reembed::config;
+
+fn scale_of(fixture: &Fixture) -> Option<f64> {
+    manifest::current(&fixture.index()).unwrap().logit_scale
+}
+
+#[test]
+fn a_service_is_asked_once_and_the_index_keeps_the_answer() {
+    let fixture = Fixture::new(60);
+    let server = encoder_service();
+    fixture.build_from(&mut connect(&server.url).unwrap()).unwrap();
+    let rows = |texts: Vec<String>| texts.iter().flat_map(|text| tower_row(text)).collect::<Vec<f32>>();
+    let expected = estimate(&rows(questions()), &rows(paired_documents()), DIM);
+    assert!(expected.is_some_and(|scale| LOGIT_SCALES.contains(&scale)), "{expected:?}");
+    assert_eq!(scale_of(&fixture), expected);
+
+    fixture.upsert(Operation::Append { skip_existing: false }, &[document(700)]).unwrap();
+    fixture.delete(&[document(3).key]).unwrap();
+    merge(&fixture.merge_config(true), JobControl::silent()).unwrap();
+    assert_eq!((manifest::current(&fixture.index()).unwrap().generation, scale_of(&fixture)), (4, expected));
+
+    // Another model's is another one.
+    reembed(&config(&fixture, 1_000), &mut HashSource::of("beef"), JobControl::silent()).unwrap();
+    assert_eq!(scale_of(&fixture), None);
+}
+
+#[test]
+fn a_set_of_embeddings_says_it() {
+    let fixture = Fixture::empty();
+    fixture.write_corpus(&documents(40));
+    fixture.write_embeddings("embeddings", Header { logit_scale: Some(31.5), ..header() }, &documents(40));
+    fixture.build().unwrap();
+    assert_eq!(scale_of(&fixture), Some(31.5));
+
+    let record = fixture.path("embeddings/embeddings.json");
+    let text = fs_err::read_to_string(&record).unwrap();
+    fs_err::write(&record, text.replace("31.5", "315.0")).unwrap();
+    let refused = FileSource::open(&fixture.path("embeddings")).unwrap_err().to_string();
+    assert!(refused.contains("`logit_scale`: expected 5.65 to 113, got 315"), "{refused}");
+}
+
+#[test]
+fn a_service_without_a_question_tower_builds_all_the_same() {
+    let fixture = Fixture::new(40);
+    let server = answer_service();
+    fixture.build_from(&mut connect(&server.url).unwrap()).unwrap();
+    assert_eq!(scale_of(&fixture), None);
+}
