@@ -17,7 +17,7 @@ const MODEL: &str = ".models/all-MiniLM-L6-v2";
 /// tests. A run that was ended goes on where it stood.
 #[derive(Debug, Args)]
 pub(super) struct Reproduce {
-    /// sharing, endx, endx-tempered, endx-causes, rerank, stages, bottleneck, or the path of a table's file; see benches/reproduce/README.md.
+    /// sharing, endx, endx-tempered, endx-causes, best, rerank, stages, bottleneck, or the path of a table's file; see benches/reproduce/README.md.
     table: String,
     /// Folder of trials, table.md and rows.csv.
     #[arg(long, value_name = "DIR")]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dyad_index::{Certificate, Never, Snapshot};
 use dyad_proto::access::Caller;
+use dyad_searcher::fusion::Fusion;
 use dyad_searcher::plan::Plan;
 use dyad_searcher::run::{Admission, Engine};
 use tokio::runtime::Handle;
@@ -77,7 +78,7 @@ fn plans(snapshot: &Snapshot, requests: &Requests) -> Result<Vec<Plan>, String> 
     let certificates: Vec<&Certificate> =
         snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate).collect();
     let plan = |kind: &super::workload::Kind| {
-        let plan = Plan::new(&kind.request, Duration::MAX, &certificates, None);
+        let plan = Plan::new(&kind.request, Duration::MAX, &certificates, Fusion::default());
         if plan.dense.is_none() || plan.text_depth.is_some() || plan.group_by.is_some() {
             let problem = "expected MODE_DENSE without `group_by`. Leave the engine out, or the kind";
             return Err(format!("kind `{}`: {problem}", kind.name));

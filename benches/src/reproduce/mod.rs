@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `table.rs` | which models, data and settings: TOML, `benches/reproduce/` |
+//! | `table/` | which models, data and settings: TOML, `benches/reproduce/` |
 //! | `settings.rs` | the trainer's settings of one model and one seed |
 //! | `part.rs` | a share of some examples, to train on or to choose settings by |
 //! | `derived.rs` | examples that a variant makes for later ones: mined negatives, a teacher's scores |

@@ -40,7 +40,15 @@ impl Part {
             return Err(Error::kept(&record, "the part was made by other settings").into());
         }
         let of = places.fill(&self.of, 0);
-        let examples = ExampleReader::open(Path::new(&of), &ExampleOptions::default())?;
+        let mut options = ExampleOptions::default();
+        if let Some(split) = &self.split {
+            if !Path::new(&of).is_dir() {
+                let message = format!("part `{}`: `split` is of a BEIR folder, and `{of}` is none", self.name);
+                return Err(Error::Refused(message).into());
+            }
+            options.split.clone_from(split);
+        }
+        let examples = ExampleReader::open(Path::new(&of), &options)?;
         if self.judged {
             self.judge(examples, &folder.join(&self.name))?;
         } else {
@@ -114,6 +122,7 @@ mod tests {
         let part = |name: &str, from: f64, to: f64, judged: bool| Part {
             name: name.to_owned(),
             of: "$DATA/pairs.jsonl".to_owned(),
+            split: None,
             from,
             to,
             judged,

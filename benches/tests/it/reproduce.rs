@@ -27,10 +27,10 @@ fn data(root: &Path) {
         let pair = |at: usize| json!({ "question": sentence(at, 3), "answer": sentence(at, 6) });
         write(&root.join(name).join("pairs.jsonl.gz"), (0..PAIRS).map(pair));
     }
-    for name in ["reqa-squad", "scifact"] {
+    for name in ["reqa-squad", "reqa-squad-context", "nq-oracle", "scifact"] {
         let folder = root.join(name);
         write(
-            &folder.join("corpus.jsonl"),
+            &folder.join("corpus.jsonl.gz"),
             (0..20).map(|at| json!({ "_id": at.to_string(), "text": sentence(at, 6) })),
         );
         write(
@@ -39,7 +39,10 @@ fn data(root: &Path) {
         );
         let judged = (0..20).map(|at| format!("q{at}\t{at}\t1")).collect::<Vec<_>>().join("\n");
         fs_err::create_dir_all(folder.join("qrels")).unwrap();
-        fs_err::write(folder.join("qrels/test.tsv"), format!("query-id\tcorpus-id\tscore\n{judged}\n")).unwrap();
+        for split in ["train", "dev", "test"] {
+            let path = folder.join(format!("qrels/{split}.tsv"));
+            fs_err::write(path, format!("query-id\tcorpus-id\tscore\n{judged}\n")).unwrap();
+        }
     }
 }
 
@@ -53,7 +56,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Output {
     if arguments.first() == Some(&"stages") {
         command.args(["--set", "mine.rank-end=50", "--set", "batch.negatives=1"]);
     }
-    if arguments.first() == Some(&"rerank") || arguments.first() == Some(&"rerank-dev") {
+    if arguments.first().is_some_and(|table| ["best", "rerank", "rerank-dev"].contains(table)) {
         command.args(["--set", "batch.negatives=1"]);
     }
     command.current_dir(directory).env("NO_COLOR", "1").output().unwrap()
@@ -75,6 +78,7 @@ fn every_table_runs_and_fills_its_rows() {
         ("sharing-small-batches", 5, 1),
         ("endx-tempered", 9, 1),
         ("endx-causes", 14, 1),
+        ("best", 6, 4),
         ("rerank", 6, 2),
         ("rerank-dev", 28, 1),
         ("stages", 4, 2),
@@ -116,7 +120,7 @@ fn every_table_runs_and_fills_its_rows() {
         let lines = markdown.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| model")).count();
         assert_eq!(lines, variants * evaluations, "{markdown}");
     }
-    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 20);
+    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 22);
     // The cross encoder has no rows, and what it and its student have learned from is kept.
     let rerank = dir.path().join("rerank");
     let lines = |name: &str| fs_err::read_to_string(rerank.join("examples-seed0").join(name)).unwrap().lines().count();
