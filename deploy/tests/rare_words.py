@@ -2,8 +2,8 @@
 
 60 passages of the quick start get an identifier, a code or a name that no other has, and a sentence around it that all of the kind share. They are
 asked for by that word alone and in a sentence. A vector knows nothing of such words, and BM25 finds them: hybrid may lose .01 of MRR to the better
-of its two rankings, for each kind and form, before and after it has learned from the questions of the quick start, which have few such words, and with the other method
-that can be learned.
+of its two rankings, for each kind and form, before and after it has learned from the questions of the quick start, which have few such words, and with the other methods
+and the highest dense weight that can be learned.
 """
 
 import json
@@ -89,13 +89,15 @@ def main():
         environment = os.environ | {"RUST_LOG": "warn"}
         tower = ["--index", folder / "index", "--question-tower", model]
         try:
-            for fusion in ("default", "learned", "min-max"):
+            methods = {"weighted-sum": ("weighted_sum", 0.7), "min-max": ("min_max", 0.7), "log-odds": ("log_odds", 0.8)}
+            for fusion in ("default", "learned", *methods):
                 if fusion == "learned":
                     learn = [binaries / "dyad-searcher", "learn", *tower, "--data", QUICKSTART, "--split", "test"]
                     subprocess.run(learn, check=True, timeout=COMMAND_S, env=environment)
-                if fusion == "min-max":
-                    learned = folder / "index/fusion.json"
-                    record = json.loads(learned.read_text()) | {"method": "min_max", "dense_weight": 0.7}
+                if fusion in methods:
+                    learned, (method, weight) = folder / "index/fusion.json", methods[fusion]
+                    record = json.loads(learned.read_text()) | {"method": method, "dense_weight": weight}
+                    record["format_version"] = 2 if method == "log_odds" else 1
                     learned.write_text(json.dumps(record))
                 serve = [binaries / "dyad-searcher", "serve", *tower, "--listen", "127.0.0.1:0"]
                 servers.start("dyad-searcher", [str(word) for word in serve], environment, folder)

@@ -39,6 +39,7 @@ const FUSIONS = {
   FUSION_RRF: "reciprocal ranks",
   FUSION_WEIGHTED_SUM: "weighted sum of z-scores",
   FUSION_MIN_MAX: "weighted sum of scores in their bounds",
+  FUSION_LOG_ODDS: "sum of log odds",
 };
 
 function filterRun(filter) {

@@ -20,6 +20,7 @@
 mod circuit_breaker;
 pub mod cli;
 pub mod error;
+mod error_status;
 pub mod fusion;
 mod json_values;
 pub mod memory;

@@ -99,10 +99,10 @@ pub(super) fn search_fields(check: &mut Check, at: &str, request: &v1::SearchReq
     check.at_most(&format!("{at}ef"), request.ef, limits::MAX_EF);
     check.at_most(&format!("{at}rrf_k"), request.rrf_k, limits::MAX_RRF_K);
     if v1::Fusion::try_from(request.fusion).is_err() {
-        let fusions = "FUSION_UNSPECIFIED (0), FUSION_RRF (1), FUSION_WEIGHTED_SUM (2) or FUSION_MIN_MAX (3)";
+        let fusions = "FUSION_UNSPECIFIED (0), FUSION_RRF (1), FUSION_WEIGHTED_SUM (2), FUSION_MIN_MAX (3) or FUSION_LOG_ODDS (4)";
         check.fail(format!("{at}fusion"), format!("expected {fusions}, got {}", request.fusion));
     }
-    if request.rrf_k > 0 && matches!(request.fusion(), v1::Fusion::WeightedSum | v1::Fusion::MinMax) {
+    if request.rrf_k > 0 && !matches!(request.fusion(), v1::Fusion::Unspecified | v1::Fusion::Rrf) {
         let fusion = request.fusion().as_str_name();
         check.fail(format!("{at}rrf_k"), format!("expected 0 with {fusion}, which has no such constant"));
     }
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(search(|r| r.k = 0), "invalid request: `k`: expected 1 to 10000, got 0");
         assert_eq!(search(|r| r.k = 1_000_000), "invalid request: `k`: expected 1 to 10000, got 1000000");
         assert!(search(|r| r.mode = 77).contains("`mode`: expected MODE_DENSE (1)"));
-        assert!(search(|r| r.fusion = 4).contains("`fusion`: expected FUSION_UNSPECIFIED (0)"));
+        assert!(search(|r| r.fusion = 5).contains("`fusion`: expected FUSION_UNSPECIFIED (0)"));
         assert!(search(|r| (r.fusion, r.rrf_k) = (2, 60)).contains("`rrf_k`: expected 0 with FUSION_WEIGHTED_SUM"));
         assert!(
             search(|r| r.dense_weight = Some(1.01)).contains("`dense_weight`: expected a number from 0 to 1, got 1.01")

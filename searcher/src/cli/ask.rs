@@ -33,6 +33,7 @@ enum Fusion {
     Rrf,
     WeightedSum,
     MinMax,
+    LogOdds,
 }
 
 impl From<Fusion> for v1::Fusion {
@@ -41,6 +42,7 @@ impl From<Fusion> for v1::Fusion {
             Fusion::Rrf => Self::Rrf,
             Fusion::WeightedSum => Self::WeightedSum,
             Fusion::MinMax => Self::MinMax,
+            Fusion::LogOdds => Self::LogOdds,
         }
     }
 }
@@ -80,8 +82,9 @@ pub(super) struct Search {
     /// times, all must match. VALUE: a number, `true`, `false` or a text; in double quotes always a text.
     #[arg(long, value_name = "CONDITION", value_parser = filter::parse)]
     filter: Vec<v1::Filter>,
-    /// How hybrid and compare fuse: reciprocal ranks, a weighted sum of normalised scores, or one of scores in their bounds, from 0 to 1. By default what
-    /// `dyad-searcher learn` has found for the index, else the weighted sum.
+    /// How hybrid and compare fuse: reciprocal ranks, a weighted sum of normalised scores, one of scores in their bounds, from 0 to 1, or a sum of
+    /// log odds. By default what `dyad-searcher learn` has found for the index, else log odds where the index knows its model's logit scale, and the
+    /// weighted sum where it does not.
     #[arg(long, value_enum)]
     fusion: Option<Fusion>,
     /// Weight of the dense ranking in the fusion, 0 to 1; BM25 has the rest.
@@ -91,7 +94,7 @@ pub(super) struct Search {
     /// index, else 1.
     #[arg(long, value_name = "WEIGHT")]
     document_weight: Option<f64>,
-    /// Hits that each ranking gives to the fusion; 0 lets the server choose.
+    /// Hits that each ranking gives to the fusion, at least 100 for log odds; 0 lets the server choose.
     #[arg(long, value_name = "N", default_value_t = 0)]
     fusion_depth: u32,
     /// Constant of reciprocal rank fusion; 0 means 60. Asks for that fusion.

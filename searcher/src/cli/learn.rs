@@ -12,7 +12,7 @@ use dyad_corpus::metrics::{Sampling, compare_values};
 use dyad_corpus::{Judged, qrels};
 use dyad_index::snapshot::Hit;
 use dyad_index::storage::WriteLock;
-use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom, RERANK_FILE, RerankRecord};
+use dyad_index::{FUSION_FILE, FusionRecord, LearnedFrom, RERANK_FILE, RerankRecord};
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
@@ -75,8 +75,9 @@ impl Learn {
         let engine = Engine::open_all(vec![IndexPath::new(&self.index)], towers, config)?;
         let engine = engine.with_reranker(self.tower.open_reranker().await?);
         self.check_judged(&engine, &judged)?;
-        let has_documents = engine.index("", &Caller::default())?.snapshot().has_documents()?;
-        let trials = self.trials(&engine, &judged, has_documents).await?;
+        let snapshot = engine.index("", &Caller::default())?.snapshot();
+        let (has_documents, default) = (snapshot.has_documents()?, Fusion::default_of(snapshot.manifest()));
+        let trials = self.trials(&engine, &judged, (has_documents, default)).await?;
         let learned = tokio::task::spawn_blocking(move || trials.learned()).await?;
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let found = LearnedFrom {
@@ -86,18 +87,14 @@ impl Learn {
             dense: mean(&learned.dense),
             bm25: mean(&learned.bm25),
             default: mean(&learned.default),
-            learned: mean(if learned.fusion == Fusion::default() {
-                &learned.default
-            } else {
-                &learned.cross_validated
-            }),
+            learned: mean(if learned.fusion == default { &learned.default } else { &learned.cross_validated }),
         };
         let compared = compare_values(&learned.default, &learned.cross_validated, Sampling::default())?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "nDCG@10 of {questions} questions of {} ({})", found.data, found.split)?;
         writeln!(out, "dense    {:.4}", found.dense)?;
         writeln!(out, "BM25     {:.4}", found.bm25)?;
-        writeln!(out, "default  {:.4}  {}", found.default, named(&Fusion::default(), has_documents))?;
+        writeln!(out, "default  {:.4}  {}", found.default, named(&default, has_documents))?;
         writeln!(
             out,
             "learned  {:.4}  by {FOLDS}-fold cross-validation; {:+.4} against the default, p = {:.3} (paired randomisation test)",
@@ -105,7 +102,7 @@ impl Learn {
         )?;
         let fingerprint = engine.index("", &Caller::default())?.snapshot().manifest().model.fingerprint.clone();
         let Fusion { method, dense_weight, document_weight, .. } = learned.fusion;
-        if learned.fusion == Fusion::default() {
+        if learned.fusion == default {
             writeln!(out, "The default is as good: {}", named(&learned.fusion, has_documents))?;
         } else {
             writeln!(out, "On all questions the best is: {}", named(&learned.fusion, has_documents))?;
@@ -130,8 +127,13 @@ impl Learn {
     }
 
     /// Tries fusions, and where the index has documents, each with several weights of theirs.
-    async fn trials(&self, engine: &Engine, judged: &Judged, has_documents: bool) -> anyhow::Result<Trials> {
-        let mut trials = Trials::default();
+    async fn trials(
+        &self,
+        engine: &Engine,
+        judged: &Judged,
+        (has_documents, default): (bool, Fusion),
+    ) -> anyhow::Result<Trials> {
+        let mut trials = Trials::of(default);
         let tried = if has_documents { DOCUMENT_WEIGHTS.len() } else { 1 };
         for weight in DOCUMENT_WEIGHTS.into_iter().take(tried) {
             let examples = self.examples(engine, judged, weight).await?;
@@ -227,16 +229,16 @@ impl Learn {
                 let exactness_of: HashMap<(usize, u32), f32> =
                     compared.bm25.iter().map(|hit| (hit.shard, hit.node)).zip(exactness).collect();
                 let mut example = Example {
+                    left_out: self.drop_identical_ids.then(|| question.key.clone()),
                     judgements: judged.qrels.get(&question.key).cloned().unwrap_or_default(),
                     ..Example::default()
                 };
-                let is_kept = |hit: &AnswerHit| !self.drop_identical_ids || hit.key != question.key;
                 let mut hits = |from: Vec<AnswerHit>| -> Vec<Hit> {
                     let hit = |AnswerHit { key, score, shard, node, .. }| {
                         example.keys.insert((shard, node), key);
                         Hit { score, shard, node }
                     };
-                    from.into_iter().filter(is_kept).map(hit).collect()
+                    from.into_iter().map(hit).collect()
                 };
                 let (dense, bm25) = (hits(compared.dense), hits(compared.bm25));
                 let (bounded_dense, bounded_bm25) = (hits(bounded.0.hits), hits(bounded.1.hits));
@@ -267,11 +269,7 @@ fn folder_name(folder: &std::path::Path) -> String {
 }
 
 fn named(fusion: &Fusion, has_documents: bool) -> String {
-    let method = match fusion.method {
-        FusionMethod::Rrf => "reciprocal ranks",
-        FusionMethod::WeightedSum => "weighted sum",
-        FusionMethod::MinMax => "scores in their bounds",
-    };
+    let method = fusion.method.label();
     let Fusion { dense_weight, document_weight, .. } = fusion;
     let of_documents = if has_documents { format!(", document weight {document_weight}") } else { String::new() };
     format!("{method}, dense weight {dense_weight}{of_documents}")

@@ -6,7 +6,7 @@ use dyad_command::ProgressBar;
 use dyad_corpus::Judged;
 use dyad_corpus::metrics::{Ranking, Sampling, compare_values};
 use dyad_corpus::queries::Query;
-use dyad_index::{FusionMethod, RerankMeasured, RerankRecord};
+use dyad_index::{RerankMeasured, RerankRecord};
 use dyad_proto::v1;
 
 use super::judged_answers::answers;
@@ -14,6 +14,7 @@ use crate::fusion::Fusion;
 use crate::fusion::learn::METRIC;
 use crate::reranker::Reranker;
 use crate::run::Engine;
+use crate::service::fusion_method;
 
 /// Hits that the metric looks at, and one more, which may be the question itself.
 const HITS: u32 = 11;
@@ -69,11 +70,7 @@ impl RerankMeasurement<'_> {
 
     /// nDCG@10 of every question where this many of its hits are reranked.
     async fn values(&self, rerank_depth: u32) -> anyhow::Result<Vec<f64>> {
-        let method = match self.fusion.method {
-            FusionMethod::Rrf => v1::Fusion::Rrf,
-            FusionMethod::WeightedSum => v1::Fusion::WeightedSum,
-            FusionMethod::MinMax => v1::Fusion::MinMax,
-        };
+        let method = fusion_method(self.fusion.method);
         let request = v1::SearchRequest {
             mode: v1::Mode::Hybrid.into(),
             k: HITS,

@@ -61,6 +61,7 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
         v1::Fusion::Unspecified => {}
         v1::Fusion::Rrf => writeln!(out, "fused by reciprocal ranks, dense weight {}", reply.dense_weight)?,
         v1::Fusion::WeightedSum => writeln!(out, "fused by a weighted sum, dense weight {}", reply.dense_weight)?,
+        v1::Fusion::LogOdds => writeln!(out, "fused by log odds, dense weight {}", reply.dense_weight)?,
         v1::Fusion::MinMax => writeln!(out, "fused by scores in their bounds, dense weight {}", reply.dense_weight)?,
     }
     if reply.document_weight > 0.0 {

@@ -18,6 +18,8 @@ pub const METRIC: Metric = Metric::Ndcg(10);
 const DEPTH: usize = 10;
 /// Steps between weight 0 and weight 1.
 const STEPS: u32 = 20;
+/// Largest weight of log odds that is tried: of larger ones too little of BM25 is left for some names in questions (`deploy/tests/rare_words.py`).
+const MOST_OF_LOG_ODDS: f64 = 0.8;
 /// Weights of a document's BM25 in the scores of its passages that are tried, where an index has documents: the default first.
 pub const DOCUMENT_WEIGHTS: [f64; 5] = [1.0, 0.0, 0.3, 0.6, 2.0];
 /// Parts of the questions; each is judged with what the others have taught.
@@ -40,6 +42,8 @@ pub struct Example {
     pub bounded_exactness: Vec<f32>,
     /// Keys of all hits, by shard and node.
     pub keys: HashMap<(usize, u32), String>,
+    /// A document that is left out of the fused ranking, as the question itself where questions are documents.
+    pub left_out: Option<String>,
     /// Grades of the documents that answer.
     pub judgements: BTreeMap<String, i32>,
 }
@@ -66,14 +70,15 @@ impl Example {
 
     fn value(&self, hits: &[Hit]) -> f64 {
         // By place: scores may tie once they are rounded to f32.
-        let ranked = hits.iter().take(DEPTH).enumerate().map(|(at, hit)| (self.key(hit).to_owned(), -(at as f32)));
+        let keys = hits.iter().map(|hit| self.key(hit)).filter(|key| self.left_out.as_deref() != Some(*key));
+        let ranked = keys.take(DEPTH).enumerate().map(|(at, key)| (key.to_owned(), -(at as f32)));
         METRIC.of(&Ranking::new(&ranked.collect::<Vec<_>>(), &self.judgements))
     }
 
     /// By the rankings of the fusion's document weight.
     fn fused(&self, fusion: &Fusion) -> f64 {
         let (dense, bm25) = match fusion.method {
-            FusionMethod::Rrf | FusionMethod::WeightedSum => {
+            FusionMethod::Rrf | FusionMethod::WeightedSum | FusionMethod::LogOdds => {
                 (&self.dense, Bm25Ranking { hits: &self.bm25, exactness: &self.exactness })
             }
             FusionMethod::MinMax => {
@@ -81,13 +86,16 @@ impl Example {
                 (&self.bounded_dense, bm25)
             }
         };
-        self.value(&fusion.fuse(dense, bm25, DEPTH, |hit| self.key(hit)))
+        // One more, which may be left out: what it does to the rankings is as in a search.
+        self.value(&fusion.fuse(dense, bm25, DEPTH + 1, |hit| self.key(hit)))
     }
 }
 
 /// What was tried, and nDCG@10 of every question by it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Trials {
+    /// The fusion of the index where nothing is learned.
+    own: Fusion,
     tried: Vec<(Fusion, Vec<f64>)>,
     dense: Vec<f64>,
     bm25: Vec<f64>,
@@ -95,6 +103,12 @@ pub struct Trials {
 }
 
 impl Trials {
+    /// For an index whose default this is: log odds are tried where it has a logit scale.
+    pub fn of(own: Fusion) -> Self {
+        let (tried, dense, bm25, default) = Default::default();
+        Self { own, tried, dense, bm25, default }
+    }
+
     /// Tries the methods that add scores, with weights 0.05, 0.1, ..., 0.95, on rankings that were made with this document weight: first with the default.
     /// The questions are the same in each call.
     pub fn add(&mut self, document_weight: f64, examples: &[Example]) {
@@ -103,15 +117,15 @@ impl Trials {
         if self.tried.is_empty() {
             self.dense = examples.par_iter().map(|example| example.value(&example.dense)).collect();
             self.bm25 = examples.par_iter().map(|example| example.value(&example.bm25)).collect();
-            self.default = values(&Fusion::default());
+            self.default = values(&self.own);
         }
-        let of_weight = grid().into_iter().map(|fusion| Fusion { document_weight, ..fusion });
+        let of_weight = grid(self.own).into_iter().map(|fusion| Fusion { document_weight, ..fusion });
         self.tried.extend(of_weight.map(|fusion| (fusion, values(&fusion))));
     }
 
-    /// The best. Equal means: the document weight that was tried first, then the weighted sum, then the weight nearest to the default.
+    /// The best. Equal means: the document weight that was tried first, then the method of the default, then the weight nearest to that of the method.
     pub fn learned(self) -> Learned {
-        let Self { tried, dense, bm25, default } = self;
+        let Self { own, tried, dense, bm25, default } = self;
         let cross_validated: Vec<f64> = {
             let chosen: Vec<Option<&(Fusion, Vec<f64>)>> =
                 (0..FOLDS).map(|fold| best(&tried, |number| number % FOLDS != fold)).collect();
@@ -121,21 +135,23 @@ impl Trials {
             (0..default.len()).map(|number| value(number).copied().unwrap_or_default()).collect()
         };
         let better = cross_validated.iter().sum::<f64>() > default.iter().sum::<f64>();
-        let fusion = best(&tried, |_| true).filter(|_| better).map_or_else(Fusion::default, |(fusion, _)| *fusion);
+        let fusion = best(&tried, |_| true).filter(|_| better).map_or(own, |(fusion, _)| *fusion);
         Learned { fusion, dense, bm25, default, cross_validated }
     }
 }
 
-/// All that is tried, what is to be preferred first.
-fn grid() -> Vec<Fusion> {
+/// All that is tried in an index whose default this is, what is to be preferred first.
+fn grid(own: Fusion) -> Vec<Fusion> {
     let of = |method| {
-        let default = Fusion::with(method);
+        let default = own.by(method);
         let mut weights: Vec<f64> = (1..STEPS).map(|step| f64::from(step) / f64::from(STEPS)).collect();
+        weights.retain(|weight| method != FusionMethod::LogOdds || *weight <= MOST_OF_LOG_ODDS);
         let distance = |weight: &f64| (weight - default.dense_weight).abs();
         weights.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
         weights.into_iter().map(move |dense_weight| Fusion { dense_weight, ..default })
     };
-    of(FusionMethod::WeightedSum).chain(of(FusionMethod::MinMax)).collect()
+    let log_odds = own.logit_scale.map(|_| FusionMethod::LogOdds);
+    log_odds.into_iter().chain([FusionMethod::WeightedSum, FusionMethod::MinMax]).flat_map(of).collect()
 }
 
 /// The first with the highest sum over some of the questions.
@@ -157,7 +173,7 @@ mod tests {
     use super::*;
 
     fn learn(examples: &[Example]) -> Learned {
-        let mut trials = Trials::default();
+        let mut trials = Trials::of(Fusion::default());
         trials.add(Fusion::default().document_weight, examples);
         trials.learned()
     }
@@ -207,10 +223,12 @@ mod tests {
     /// By ranks alone it is not, and by one ranking alone it may not be.
     #[test]
     fn whatever_is_learned_the_only_document_with_a_rare_word_is_found() {
-        let (key, exact) = (|_: &Hit| "", |hits| Bm25Ranking { hits, exactness: &[1.0] });
         let dense: Vec<Hit> = (0..100).map(|node| Hit { score: 0.9 - node as f32 / 200.0, shard: 0, node }).collect();
-        for fusion in grid() {
-            let fused = fusion.fuse(&dense, exact(&[Hit { score: 0.4, shard: 0, node: 99 }]), 10, key);
+        let scaled = Fusion { logit_scale: Some(22.6), ..Fusion::with(FusionMethod::LogOdds) };
+        let hits = [Hit { score: 0.4, shard: 0, node: 99 }];
+        for fusion in grid(scaled) {
+            let exact = Bm25Ranking { hits: &hits, exactness: &[1.0] };
+            let fused = fusion.fuse(&dense, exact, 10, |_| "");
             assert_eq!(fused[0].node, 99, "{fusion:?}");
         }
     }
@@ -220,7 +238,7 @@ mod tests {
     fn the_document_weight_whose_rankings_are_right_is_learned() {
         assert_eq!(DOCUMENT_WEIGHTS[0].to_bits(), Fusion::default().document_weight.to_bits());
         let of_weight = |right: f64| {
-            let mut trials = Trials::default();
+            let mut trials = Trials::of(Fusion::default());
             for weight in DOCUMENT_WEIGHTS {
                 let place = if (weight - right).abs() < 0.01 { 0 } else { 7 };
                 trials.add(weight, &(0..40).map(|number| example(number, (place, place))).collect::<Vec<_>>());
@@ -252,8 +270,8 @@ mod tests {
             let others: Vec<&Example> =
                 examples.iter().enumerate().filter(|(at, _)| at % FOLDS != fold).map(|(_, one)| one).collect();
             let mean = |fusion: &Fusion| others.iter().map(|one| one.fused(fusion)).sum::<f64>();
-            let highest = grid().iter().map(mean).fold(0.0, f64::max);
-            let chosen = grid().into_iter().find(|fusion| mean(fusion) >= highest).unwrap();
+            let highest = grid(Fusion::default()).iter().map(mean).fold(0.0, f64::max);
+            let chosen = grid(Fusion::default()).into_iter().find(|fusion| mean(fusion) >= highest).unwrap();
             for (at, example) in examples.iter().enumerate().filter(|(at, _)| at % FOLDS == fold) {
                 assert_eq!(learned.cross_validated[at].to_bits(), example.fused(&chosen).to_bits(), "question {at}");
             }

@@ -1,20 +1,29 @@
-//! Two rankings into one: weighted reciprocal ranks, or a weighted sum of normalised scores or of scores in their bounds.
+//! Two rankings into one: weighted reciprocal ranks, or a weighted sum of normalised scores, of scores in their bounds, or of log odds.
 //!
 //! | file | contents |
 //! |---|---|
+//! | `spread.rs` | lowest score and standard deviation of a ranking |
+//! | `log_odds.rs` | what both scores of a question count in natural units of information |
 //! | `learn.rs` | learns method and weight from judged questions |
 
 pub mod learn;
+mod log_odds;
+mod spread;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
+use dyad_index::manifest::Manifest;
 use dyad_index::snapshot::Hit;
-use dyad_index::{FusionMethod, FusionRecord};
+use dyad_index::{FusionMethod, FusionRecord, Metric};
+use log_odds::{LogOdds, SPREAD_HITS};
+use spread::Spread;
 
 /// The constant of reciprocal rank fusion where none is given (Cormack, Clarke and Büttcher 2009).
 pub const DEFAULT_RRF_K: u32 = 60;
-/// Both rankings count the same: reciprocal rank fusion as published.
-const DEFAULT_RRF_WEIGHT: f64 = 0.5;
+/// Both rankings count the same: reciprocal rank fusion as published, and log odds as they are.
+const DEFAULT_EVEN_WEIGHT: f64 = 0.5;
 /// Without judgements. all-MiniLM-L6-v2 against the better of its two rankings, MRR and nDCG@10: quick start +.031 +.028, reqa-squad +.048 +.049,
 /// scifact +.030 +.026, nq-oracle +.009 +.009; with .6 or .8 at least one gains much less. `dyad-bench quality --systems dense,bm25,hybrid`.
 const DEFAULT_SUM_WEIGHT: f64 = 0.7;
@@ -43,6 +52,13 @@ pub struct Bm25Ranking<'h> {
     pub exactness: &'h [f32],
 }
 
+impl Bm25Ranking<'_> {
+    /// Exactness of the hit at a position.
+    fn exactness_at(&self, position: usize) -> f64 {
+        self.exactness.get(position).copied().map_or(0.0, f64::from)
+    }
+}
+
 /// How the dense and the BM25 ranking are fused, and how BM25 ranks passages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fusion {
@@ -54,6 +70,8 @@ pub struct Fusion {
     pub rrf_k: u32,
     /// Weight of a document's BM25 in the BM25 scores of its passages, fused or not. Where the index has no documents, it says nothing.
     pub document_weight: f64,
+    /// What a cosine of 1 counts in [`FusionMethod::LogOdds`], which needs it: [`Manifest::logit_scale`].
+    pub logit_scale: Option<f64>,
 }
 
 impl Default for Fusion {
@@ -62,21 +80,50 @@ impl Default for Fusion {
     }
 }
 
-impl From<&FusionRecord> for Fusion {
-    fn from(learned: &FusionRecord) -> Self {
-        let document_weight = learned.document_weight.unwrap_or(DEFAULT_DOCUMENT_WEIGHT);
-        Self { dense_weight: learned.dense_weight, document_weight, ..Self::with(learned.method) }
-    }
-}
-
 impl Fusion {
-    /// A method with its default weight.
+    /// A method with its default weight, for an index that does not know its model's logit scale.
     pub fn with(method: FusionMethod) -> Self {
         let dense_weight = match method {
-            FusionMethod::Rrf => DEFAULT_RRF_WEIGHT,
+            FusionMethod::Rrf | FusionMethod::LogOdds => DEFAULT_EVEN_WEIGHT,
             FusionMethod::WeightedSum | FusionMethod::MinMax => DEFAULT_SUM_WEIGHT,
         };
-        Self { method, dense_weight, rrf_k: DEFAULT_RRF_K, document_weight: DEFAULT_DOCUMENT_WEIGHT }
+        let (rrf_k, document_weight) = (DEFAULT_RRF_K, DEFAULT_DOCUMENT_WEIGHT);
+        Self { method, dense_weight, rrf_k, document_weight, logit_scale: None }
+    }
+
+    /// The default of an index: log odds where it knows its model's logit scale, else the weighted sum.
+    pub fn default_of(manifest: &Manifest) -> Self {
+        match manifest.logit_scale.filter(|_| manifest.model.metric == Metric::Cosine) {
+            Some(scale) => Self { logit_scale: Some(scale), ..Self::with(FusionMethod::LogOdds) },
+            None => Self::default(),
+        }
+    }
+
+    /// What was learned for the index whose default this is. Of log odds, which need a logit scale, only the weight of documents where a generation of an
+    /// earlier release, that was gone back to, has none.
+    #[must_use]
+    pub fn learned(self, record: &FusionRecord) -> Self {
+        let document_weight = record.document_weight.unwrap_or(DEFAULT_DOCUMENT_WEIGHT);
+        if record.method == FusionMethod::LogOdds && self.logit_scale.is_none() {
+            return Self { document_weight, ..self };
+        }
+        Self { dense_weight: record.dense_weight, document_weight, ..self.by(record.method) }
+    }
+
+    /// Another method with its default weight, in the same index.
+    #[must_use]
+    pub fn by(self, method: FusionMethod) -> Self {
+        Self { document_weight: self.document_weight, logit_scale: self.logit_scale, ..Self::with(method) }
+    }
+
+    /// Whether the index has what the method needs.
+    pub fn can_fuse(&self) -> bool {
+        self.method != FusionMethod::LogOdds || self.logit_scale.is_some()
+    }
+
+    /// Hits that each ranking must have, as far as there are, for the method.
+    pub fn least_depth(&self) -> usize {
+        if self.method == FusionMethod::LogOdds { SPREAD_HITS } else { 0 }
     }
 
     /// The same fusion with all the weight on one ranking where the other is missing: `has_dense` is false without a question vector,
@@ -100,6 +147,8 @@ impl Fusion {
     ///   the standard deviation of that ranking, and `x` the hit's [`Bm25Ranking::exactness`]: a vector knows little of an identifier or a
     ///   name, and the document that holds it comes first. `x` is left out where all the weight is on one ranking, which keeps its order.
     ///   A document that a ranking does not hold counts as its lowest;
+    /// - [`FusionMethod::LogOdds`]: both scores in nats, as `log_odds.rs` says. A document that a ranking does not hold counts
+    ///   there as its lowest;
     /// - [`FusionMethod::MinMax`]: `w score`, and `1 - w` for BM25: of rankings that both hold every document, with scores from 0 to 1. `x` brings
     ///   the sum `m` nearer to 1, as `m + x (1 - m)`, and is left out as above.
     ///
@@ -114,12 +163,21 @@ impl Fusion {
         take: usize,
         key: impl Fn(&Hit) -> &'k str,
     ) -> Vec<Hit> {
+        let (dense_spread, bm25_spread) = (Spread::of(dense, dense.len()), Spread::of(bm25.hits, dense.len()));
         let mut sums = FusedSums::with_capacity(dense.len() + bm25.hits.len());
-        let dense_spread = Spread::of(dense, dense.len());
-        sums.add(dense, |_, place| self.dense_weight * self.part(place, &dense_spread));
-        let bm25_spread = Spread::of(bm25.hits, dense.len());
-        let bm25_weight = |position: usize| 1.0 - self.dense_weight + self.exact_weight(bm25, position);
-        sums.add(bm25.hits, |position, place| bm25_weight(position) * self.part(place, &bm25_spread));
+        if self.method == FusionMethod::LogOdds {
+            let odds = LogOdds::of(self.logit_scale.unwrap_or_default(), self.dense_weight, dense);
+            let absent = (odds.dense(dense_spread.lowest), odds.bm25(bm25_spread.lowest, 0.0));
+            sums.of_absent = absent.0 + absent.1;
+            sums.add(dense, |_, place| odds.dense(f64::from(place.score)) - absent.0);
+            sums.add(bm25.hits, |position, place| {
+                odds.bm25(f64::from(place.score), bm25.exactness_at(position)) - absent.1
+            });
+        } else {
+            sums.add(dense, |_, place| self.dense_weight * self.part(place, &dense_spread));
+            let bm25_weight = |position: usize| 1.0 - self.dense_weight + self.exact_weight(bm25, position);
+            sums.add(bm25.hits, |position, place| bm25_weight(position) * self.part(place, &bm25_spread));
+        }
         if self.method == FusionMethod::MinMax && self.has_both() {
             sums.bring_nearer_to_one(bm25);
         }
@@ -137,8 +195,7 @@ impl Fusion {
     /// The weight that a BM25 hit has for its exactness.
     fn exact_weight(&self, ranking: Bm25Ranking<'_>, position: usize) -> f64 {
         let counts = self.method == FusionMethod::WeightedSum && self.has_both();
-        let exactness = ranking.exactness.get(position).filter(|_| counts);
-        exactness.map_or(0.0, |exactness| EXACT * f64::from(*exactness))
+        if counts { EXACT * ranking.exactness_at(position) } else { 0.0 }
     }
 
     /// What a hit of a ranking adds at weight 1.
@@ -146,20 +203,23 @@ impl Fusion {
         match self.method {
             FusionMethod::Rrf => 2.0 / (f64::from(self.rrf_k) + f64::from(rank)),
             FusionMethod::MinMax => f64::from(score),
-            FusionMethod::WeightedSum => spread.above_lowest(score),
+            // Log odds are added by `LogOdds`.
+            FusionMethod::WeightedSum | FusionMethod::LogOdds => spread.above_lowest(score),
         }
     }
 }
 
 /// Sums of documents, in the order in which they were met.
 struct FusedSums {
+    /// What a document counts before a ranking that holds it is added.
+    of_absent: f64,
     place_of: HashMap<(usize, u32), usize>,
     fused: Vec<(f64, Hit)>,
 }
 
 impl FusedSums {
     fn with_capacity(hits: usize) -> Self {
-        Self { place_of: HashMap::with_capacity(hits), fused: Vec::with_capacity(hits) }
+        Self { of_absent: 0.0, place_of: HashMap::with_capacity(hits), fused: Vec::with_capacity(hits) }
     }
 
     /// Adds what each hit of a ranking counts, by its position and its place.
@@ -168,7 +228,7 @@ impl FusedSums {
             let place = Placement { rank: position as u32 + 1, score: hit.score };
             let at = *self.place_of.entry((hit.shard, hit.node)).or_insert(self.fused.len());
             if at == self.fused.len() {
-                self.fused.push((0.0, *hit));
+                self.fused.push((self.of_absent, *hit));
             }
             if let Some((sum, _)) = self.fused.get_mut(at) {
                 *sum += part(position, place);
@@ -183,217 +243,6 @@ impl FusedSums {
             if let Some((sum, _)) = at.and_then(|at| self.fused.get_mut(*at)) {
                 *sum += f64::from(*exactness) * (1.0 - *sum);
             }
-        }
-    }
-}
-
-/// Lowest score, mean and standard deviation of a ranking.
-#[derive(Debug, Clone, Copy)]
-struct Spread {
-    lowest: f64,
-    mean: f64,
-    deviation: f64,
-}
-
-impl Spread {
-    /// Of a ranking, best first, continued with zeros to `documents`.
-    fn of(ranking: &[Hit], documents: usize) -> Self {
-        let zeros = documents.saturating_sub(ranking.len());
-        let count = (ranking.len() + zeros).max(1) as f64;
-        let mean = ranking.iter().map(|hit| f64::from(hit.score)).sum::<f64>() / count;
-        let squares = ranking.iter().map(|hit| (f64::from(hit.score) - mean).powi(2)).sum::<f64>();
-        let variance = (squares + zeros as f64 * mean * mean) / count;
-        let lowest = ranking.last().filter(|_| zeros == 0).map_or(0.0, |hit| f64::from(hit.score));
-        Self { lowest, mean, deviation: variance.sqrt() }
-    }
-
-    /// How far a score is above the lowest, in standard deviations.
-    fn above_lowest(&self, score: f32) -> f64 {
-        let Self { lowest, mean, deviation } = *self;
-        // All scores are equal: to be in the ranking is all that it says.
-        if deviation <= f64::EPSILON * mean.abs() { 1.0 } else { (f64::from(score) - lowest) / deviation }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const KEYS: [&str; 4] = ["a", "b", "c", "d"];
-
-    fn ranking(hits: &[(&str, f32)]) -> Vec<Hit> {
-        let node = |key: &str| KEYS.iter().position(|other| *other == key).unwrap() as u32;
-        hits.iter().map(|(key, score)| Hit { score: *score, shard: 0, node: node(key) }).collect()
-    }
-
-    /// BM25's hits are of an exactness of a quarter.
-    fn fuse(fusion: &Fusion, dense: &[(&str, f32)], bm25: &[(&str, f32)]) -> Vec<(&'static str, f32)> {
-        let key = |hit: &Hit| KEYS[hit.node as usize];
-        let (bm25, exactness) = (ranking(bm25), [0.25; KEYS.len()]);
-        let bm25 = Bm25Ranking { hits: &bm25, exactness: &exactness };
-        let fused = fusion.fuse(&ranking(dense), bm25, 10, key);
-        fused.iter().map(|hit| (key(hit), hit.score)).collect()
-    }
-
-    #[test]
-    fn reciprocal_ranks_by_hand() {
-        let rrf = Fusion::with(FusionMethod::Rrf);
-        let (first, second, third) = (1.0 / 61.0, 1.0 / 62.0, 1.0 / 63.0);
-        let (dense, bm25) = ([("a", 10.0), ("b", 9.0), ("c", 8.0)], [("c", 10.0), ("d", 9.0)]);
-        assert_eq!(
-            fuse(&rrf, &dense, &bm25),
-            [("c", (first + third) as f32), ("a", first as f32), ("b", second as f32), ("d", second as f32)]
-        );
-        let weighted = Fusion { dense_weight: 0.75, rrf_k: 0, ..rrf };
-        assert_eq!(fuse(&weighted, &dense, &bm25), [("a", 1.5), ("c", 1.0), ("b", 0.75), ("d", 0.25)]);
-    }
-
-    fn assert_sums(got: &[(&str, f32)], expected: &[(&str, f64)]) {
-        let order = |keys: &mut dyn Iterator<Item = char>| keys.collect::<String>();
-        let expected_order = order(&mut expected.iter().flat_map(|one| one.0.chars()));
-        assert_eq!(order(&mut got.iter().flat_map(|one| one.0.chars())), expected_order, "{got:?}");
-        let is_close = |(got, expected): (&(&str, f32), &(&str, f64))| (f64::from(got.1) - expected.1).abs() < 1e-6;
-        assert!(got.iter().zip(expected).all(is_close), "{got:?}, expected {expected:?}");
-    }
-
-    /// Standard deviations: of (7, 5, 3) the mean is 5, the squared distances are 4, 0, 4, and it is sqrt(8/3). BM25 has (4, 2) and, as the
-    /// dense ranking has one more, 0: the mean is 2, and it is the same.
-    #[test]
-    fn a_weighted_sum_by_hand() {
-        let sum = Fusion { dense_weight: 0.25, ..Fusion::default() };
-        let deviation = (8.0f64 / 3.0).sqrt();
-        let bm25 = |score: f64| (0.75 + 5.0 * 0.25) * score / deviation;
-        let expected =
-            [("d", bm25(4.0)), ("c", bm25(2.0)), ("a", 0.25 * 4.0 / deviation), ("b", 0.25 * 2.0 / deviation)];
-        assert_sums(&fuse(&sum, &[("a", 7.0), ("b", 5.0), ("c", 3.0)], &[("d", 4.0), ("c", 2.0)]), &expected);
-    }
-
-    /// The sums are .56 and .57, and a quarter of what they lack to 1 is added; with all the weight on one ranking nothing is.
-    #[test]
-    fn a_sum_in_bounds_by_hand() {
-        let in_bounds = |dense_weight| {
-            let fusion = Fusion { dense_weight, ..Fusion::with(FusionMethod::MinMax) };
-            fuse(&fusion, &[("a", 0.8), ("b", 0.6)], &[("b", 0.5), ("a", 0.0)])
-        };
-        assert_sums(&in_bounds(0.7), &[("b", 0.57 + 0.43 / 4.0), ("a", 0.56 + 0.44 / 4.0)]);
-        assert_sums(&in_bounds(1.0), &[("a", 0.8), ("b", 0.6)]);
-        assert_sums(&in_bounds(0.0), &[("b", 0.5), ("a", 0.0)]);
-    }
-
-    /// A hundred documents that are ever less near to the question.
-    fn dense_ranking() -> Vec<Hit> {
-        (0..100).map(|node| Hit { score: 0.9 / (node + 1) as f32, shard: 0, node }).collect()
-    }
-
-    /// Without the rest of the documents, whose BM25 score is 0, a single hit has no deviation.
-    #[test]
-    fn the_only_document_with_the_word_is_first() {
-        // One that the dense ranking holds as its last, and one that it does not; holding the only word, and one of two.
-        for (node, exactness) in [(99, 1.0), (100, 1.0), (99, 0.3), (100, 0.3)] {
-            let bm25 = Bm25Ranking { hits: &[Hit { score: 5.0, shard: 0, node }], exactness: &[exactness] };
-            // Whatever was learned.
-            for dense_weight in [0.05, 0.7, 0.95] {
-                let fused = Fusion { dense_weight, ..Fusion::default() }.fuse(&dense_ranking(), bm25, 10, |_| "");
-                assert_eq!(fused[0].node, node, "{dense_weight}: {fused:?}");
-            }
-        }
-    }
-
-    /// Forty documents hold what is common in the question, and one of them the rest too.
-    #[test]
-    fn a_hit_that_is_exact_counts_more_than_many_that_are_not() {
-        let common = (1..40).map(|node| Hit { score: 3.5, shard: 0, node });
-        let hits: Vec<Hit> = std::iter::once(Hit { score: 6.0, shard: 0, node: 70 }).chain(common).collect();
-        let first = |exactness: f32| {
-            let bm25 = Bm25Ranking { hits: &hits, exactness: &[exactness] };
-            Fusion::default().fuse(&dense_ranking(), bm25, 1, |_| "")[0].node
-        };
-        assert_eq!((first(0.8), first(0.0)), (70, 0));
-    }
-
-    #[test]
-    fn one_hit_or_equal_ones_count_as_being_there() {
-        let sum = Fusion { dense_weight: 0.5, ..Fusion::default() };
-        assert_eq!(fuse(&sum, &[("a", 0.4)], &[]), [("a", 0.5)]);
-        // BM25 has (4, 0): z is 4 / 2, and its weight is .5 and a quarter of 5.
-        assert_sums(&fuse(&sum, &[("a", 0.9), ("b", 0.7)], &[("b", 4.0)]), &[("b", 3.5), ("a", 1.0)]);
-        let equal = fuse(&sum, &[], &[("d", 0.3), ("b", 0.3)]);
-        assert_eq!(equal.iter().map(|hit| hit.0).collect::<String>(), "bd");
-        assert!(fuse(&sum, &[], &[]).is_empty());
-    }
-
-    #[test]
-    fn a_ranking_that_is_missing_leaves_the_weight_to_the_other() {
-        let of = |has_dense, has_bm25| Fusion::default().of_rankings(has_dense, has_bm25);
-        let with = |dense_weight| Fusion { dense_weight, ..Fusion::default() };
-        assert_eq!((of(true, true), of(true, false)), (Fusion::default(), with(1.0)));
-        assert_eq!((of(false, true), of(false, false)), (with(0.0), with(0.0)));
-    }
-
-    #[test]
-    fn all_weight_on_one_ranking_gives_its_order() {
-        // But for the last, which counts as much as what the ranking does not hold.
-        let (dense, bm25) = ([("a", 0.9), ("c", 0.8), ("b", 0.1)], [("b", 9.0), ("a", 2.0), ("d", 1.5)]);
-        for method in [FusionMethod::Rrf, FusionMethod::WeightedSum] {
-            let order = |dense_weight| -> String {
-                let fusion = Fusion { dense_weight, ..Fusion::with(method) };
-                fuse(&fusion, &dense, &bm25).iter().map(|hit| hit.0).take(2).collect()
-            };
-            assert_eq!((order(1.0).as_str(), order(0.0).as_str()), ("ac", "ba"));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn agrees_with_a_sum_over_every_document(
-            a in prop::collection::vec((0u32..30, 0.0f32..9.0), 0..20),
-            b in prop::collection::vec((0u32..30, 0.0f32..9.0), 0..20),
-            rrf_k in 0u32..100,
-            dense_weight in 0.01f64..=0.99,
-            exactness in prop::collection::vec(0.0f32..=1.0, 0..20),
-            by_rank: bool,
-        ) {
-            // In two shards, and in another order by key than by place.
-            let keys: Vec<String> = (0..30u32).map(|at| format!("{:02}", at * 7 % 30)).collect();
-            let at = |hit: &Hit| (hit.node * 2 + hit.shard as u32) as usize;
-            let hits = |scored: &[(u32, f32)]| -> Vec<Hit> {
-                let unique: HashMap<u32, f32> = scored.iter().copied().collect();
-                let mut hits: Vec<Hit> =
-                    unique.iter().map(|(at, score)| Hit { score: *score, shard: (at % 2) as usize, node: at / 2 }).collect();
-                hits.sort_by(|x, y| y.score.total_cmp(&x.score).then(at(x).cmp(&at(y))));
-                hits
-            };
-            let (a, b) = (hits(&a), hits(&b));
-            let part = |ranking: &[Hit], is_bm25: bool, document: usize| -> f64 {
-                let Some(place) = ranking.iter().position(|hit| at(hit) == document) else { return 0.0 };
-                if by_rank {
-                    let weight = if is_bm25 { 1.0 - dense_weight } else { dense_weight };
-                    return weight * 2.0 / (f64::from(rrf_k) + place as f64 + 1.0);
-                }
-                let mut scores: Vec<f64> = ranking.iter().map(|hit| f64::from(hit.score)).collect();
-                let score = scores[place];
-                if is_bm25 {
-                    scores.resize(ranking.len().max(a.len()), 0.0);
-                }
-                let mean = scores.iter().sum::<f64>() / scores.len() as f64;
-                let deviation = (scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / scores.len() as f64).sqrt();
-                let lowest = scores[scores.len() - 1];
-                let z = if scores[0] > lowest { (score - lowest) / deviation } else { 1.0 };
-                let exactness = exactness.get(place).copied().map_or(0.0, f64::from);
-                if is_bm25 { z * (1.0 - dense_weight + 5.0 * exactness) } else { z * dense_weight }
-            };
-            let sum = |document: usize| part(&a, false, document) + part(&b, true, document);
-            let ranked = |document: &usize| a.iter().chain(&b).any(|hit| at(hit) == *document);
-            let mut expected: Vec<(&str, f64)> =
-                (0..30).filter(ranked).map(|document| (keys[document].as_str(), sum(document))).collect();
-            expected.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(y.0)));
-            let method = if by_rank { FusionMethod::Rrf } else { FusionMethod::WeightedSum };
-            let fusion = Fusion { dense_weight, rrf_k, ..Fusion::with(method) };
-            let fused = fusion.fuse(&a, Bm25Ranking { hits: &b, exactness: &exactness }, 100, |hit| keys[at(hit)].as_str());
-            let got: Vec<&str> = fused.iter().map(|hit| keys[at(hit)].as_str()).collect();
-            prop_assert_eq!(got, expected.into_iter().map(|(key, _)| key).collect::<Vec<_>>());
         }
     }
 }

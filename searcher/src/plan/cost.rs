@@ -222,13 +222,14 @@ mod tests {
     use dyad_proto::v1;
 
     use super::*;
+    use crate::fusion::Fusion;
 
     const SIZE: IndexSize = IndexSize { shards: 1, documents: 60_000, dim: 64 };
 
     fn cost(change: impl FnOnce(&mut v1::SearchRequest)) -> SearchCost {
         let mut request = v1::SearchRequest { query: "what is a river".into(), k: 10, ..Default::default() };
         change(&mut request);
-        let plan = Plan::new(&request, Duration::from_secs(10), &[], None);
+        let plan = Plan::new(&request, Duration::from_secs(10), &[], Fusion::default());
         SearchCost::of(&plan, &request.query, SIZE, false)
     }
 
@@ -272,7 +273,7 @@ mod tests {
         let exact = |documents| {
             let size = IndexSize { documents, dim: 384, ..SIZE };
             let request = v1::SearchRequest { query: "q".into(), k: 10, exact: true, ..Default::default() };
-            let plan = Plan::new(&request, Duration::from_secs(10), &[], None);
+            let plan = Plan::new(&request, Duration::from_secs(10), &[], Fusion::default());
             size.is_costly(SearchCost::of(&plan, "q", size, false).total())
         };
         assert_eq!([100, 10_000, 1_000_000, 100_000_000].map(exact), [false, false, true, true]);
@@ -288,7 +289,7 @@ mod tests {
             filter: Some(v1::Filter { condition: Some(exists) }),
             ..Default::default()
         };
-        let plan = Plan::new(&request, Duration::from_secs(10), &[], None);
+        let plan = Plan::new(&request, Duration::from_secs(10), &[], Fusion::default());
         let [unknown, known] = [false, true].map(|known| SearchCost::of(&plan, "q", SIZE, known));
         assert!(unknown.filter > Duration::ZERO);
         assert_eq!(known, SearchCost { filter: Duration::ZERO, ..unknown });

@@ -103,13 +103,8 @@ pub struct Plan {
 
 impl Plan {
     /// Plans a request that [`dyad_proto::validate`] has accepted; `time` is what is left of its deadline, `certificates` are
-    /// those of all shards, and `learned` is the index's own fusion.
-    pub fn new(
-        request: &v1::SearchRequest,
-        time: Duration,
-        certificates: &[&Certificate],
-        learned: Option<Fusion>,
-    ) -> Self {
+    /// those of all shards, and `own` is the index's fusion.
+    pub fn new(request: &v1::SearchRequest, time: Duration, certificates: &[&Certificate], own: Fusion) -> Self {
         let mode = match request.mode() {
             v1::Mode::Dense | v1::Mode::Unspecified => Mode::Dense,
             v1::Mode::Bm25 => Mode::Bm25,
@@ -120,7 +115,9 @@ impl Plan {
         let (k, offset) = (request.k as usize, request.offset as usize);
         let wanted = ranking_depth(request) as usize;
         let fuses = mode.fuses();
-        let depth = if fuses { or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(wanted) } else { wanted };
+        let fusion = fusion(request, own);
+        let fused = or(request.fusion_depth, DEFAULT_FUSION_DEPTH).max(fusion.least_depth());
+        let depth = if fuses { fused.max(wanted) } else { wanted };
         let uses_graph = mode != Mode::Bm25 && !request.exact;
         let beam = Beam { request, uses_graph, certificates };
         // Fused rankings have one depth, and exact ones are the same at any.
@@ -135,7 +132,7 @@ impl Plan {
             dense: (mode != Mode::Bm25).then_some(DenseParams { k: depth, mode: search }),
             paged,
             text_depth: (mode != Mode::Dense).then_some(depth),
-            fusion: fusion(request, learned.unwrap_or_default()),
+            fusion,
             fields: if request.keys_only { StoredFields::None } else { StoredFields::named(&request.fields) },
             snippet_bytes: request.snippet_bytes as usize,
             surrounding_bytes: request.surrounding_bytes as usize,
@@ -241,11 +238,11 @@ fn fusion(request: &v1::SearchRequest, own: Fusion) -> Fusion {
         v1::Fusion::Rrf => FusionMethod::Rrf,
         v1::Fusion::WeightedSum => FusionMethod::WeightedSum,
         v1::Fusion::MinMax => FusionMethod::MinMax,
+        v1::Fusion::LogOdds => FusionMethod::LogOdds,
         v1::Fusion::Unspecified if request.rrf_k > 0 => FusionMethod::Rrf,
         v1::Fusion::Unspecified => own.method,
     };
-    let of_method = Fusion { document_weight: own.document_weight, ..Fusion::with(method) };
-    let mut fusion = if method == own.method { own } else { of_method };
+    let mut fusion = if method == own.method { own } else { own.by(method) };
     if request.rrf_k > 0 {
         fusion.rrf_k = request.rrf_k;
     }
@@ -261,7 +258,7 @@ mod tests {
     fn plan(change: impl FnOnce(&mut v1::SearchRequest)) -> Plan {
         let mut request = v1::SearchRequest { query: "q".into(), k: 10, ..Default::default() };
         change(&mut request);
-        Plan::new(&request, Duration::from_secs(10), &[], None)
+        Plan::new(&request, Duration::from_secs(10), &[], Fusion::default())
     }
 
     #[test]
@@ -368,15 +365,15 @@ mod tests {
         };
         let (rrf, sum) = (FusionMethod::Rrf, FusionMethod::WeightedSum);
         let any = v1::Fusion::Unspecified;
-        assert_eq!(planned(any, 0, None, None), (sum, 0.7, 60));
-        assert_eq!(planned(any, 0, None, Some(own)), (sum, 0.85, 60));
-        assert_eq!(planned(any, 0, Some(0.2), Some(own)), (sum, 0.2, 60));
-        assert_eq!(planned(any, 5, None, Some(own)), (rrf, 0.5, 5));
-        assert_eq!(planned(v1::Fusion::Rrf, 0, None, Some(own)), (rrf, 0.5, 60));
+        assert_eq!(planned(any, 0, None, Fusion::default()), (sum, 0.7, 60));
+        assert_eq!(planned(any, 0, None, own), (sum, 0.85, 60));
+        assert_eq!(planned(any, 0, Some(0.2), own), (sum, 0.2, 60));
+        assert_eq!(planned(any, 5, None, own), (rrf, 0.5, 5));
+        assert_eq!(planned(v1::Fusion::Rrf, 0, None, own), (rrf, 0.5, 60));
         assert_eq!(
-            planned(v1::Fusion::Rrf, 0, None, Some(Fusion { dense_weight: 0.9, ..Fusion::with(rrf) })),
+            planned(v1::Fusion::Rrf, 0, None, Fusion { dense_weight: 0.9, ..Fusion::with(rrf) }),
             (rrf, 0.9, 60)
         );
-        assert_eq!(planned(v1::Fusion::WeightedSum, 0, None, Some(Fusion::with(rrf))), (sum, 0.7, 60));
+        assert_eq!(planned(v1::Fusion::WeightedSum, 0, None, Fusion::with(rrf)), (sum, 0.7, 60));
     }
 }

@@ -368,11 +368,16 @@ fn items(
     time: Duration,
 ) -> Result<Vec<BatchItem>> {
     let measured: Vec<&Certificate> = snapshot.shards().iter().map(Shard::certificate).collect();
-    let learned = snapshot.fusion().map(Fusion::from);
+    let default = Fusion::default_of(snapshot.manifest());
+    let own = snapshot.fusion().map_or(default, |learned| default.learned(learned));
     let item = |(number, mut request): (usize, v1::SearchRequest)| {
         request.filter = caller.restrict(request.filter.take());
+        let plan = Plan::new(&request, time, &measured, own);
+        if plan.mode.fuses() && !plan.fusion.can_fuse() {
+            return Err(Error::NoLogitScale { at: at(number) });
+        }
         Ok(BatchItem {
-            plan: Plan::new(&request, time, &measured, learned),
+            plan,
             filter: request.filter.as_ref().map(|filter| cached_as(caller, filter)),
             vector: question_vector(&request, &snapshot.manifest().model, || at(number))?,
             query: request.query,

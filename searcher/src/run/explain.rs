@@ -263,12 +263,13 @@ mod tests {
     use dyad_proto::v1;
 
     use super::*;
+    use crate::fusion::Fusion;
 
     #[test]
     fn what_helps_depends_on_the_search_that_missed_the_document() {
         let request =
             v1::SearchRequest { query: "q".into(), mode: v1::Mode::Dense.into(), k: 10, ..Default::default() };
-        let plan = Plan::new(&request, Duration::from_secs(1), &[], None);
+        let plan = Plan::new(&request, Duration::from_secs(1), &[], Fusion::default());
         let place = Placement { rank: 3, score: 0.5 };
         let told = Explanation { allowed: true, ef: 128, dense_exact: Some(place), ..Explanation::default() };
         let reason = |scanned| reasons(&told, &plan, None, (scanned, 2)).concat();

@@ -189,6 +189,7 @@ mod tests {
 
     use super::super::answer::tests::hits;
     use super::*;
+    use crate::fusion::Fusion;
 
     fn keys(hits: &[AnswerHit]) -> String {
         hits.iter().map(|hit| hit.key.as_str()).collect()
@@ -210,7 +211,7 @@ mod tests {
     fn a_page_is_cut_from_what_was_ranked_again() {
         let plan = |k, offset| {
             let request = v1::SearchRequest { k, offset, rerank_depth: 6, ..Default::default() };
-            Plan::new(&request, Duration::from_secs(1), &[], None)
+            Plan::new(&request, Duration::from_secs(1), &[], Fusion::default())
         };
         let cut = |k, offset| {
             let mut all = hits("abcdef");

@@ -9,7 +9,7 @@ use dyad_index::{
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
-use crate::fusion::{Fusion, Placement};
+use crate::fusion::Placement;
 use crate::plan::Mode;
 use crate::run::{
     Answer, AnswerGroup, AnswerHit, Compared, Engine, Explanation, FilterExecution, Sample, ServedIndex, StageTimings,
@@ -203,11 +203,12 @@ fn timings(timings: StageTimings) -> v1::Timings {
     }
 }
 
-fn fusion(fusion: Fusion) -> v1::Fusion {
-    match fusion.method {
+pub(crate) fn fusion_method(method: FusionMethod) -> v1::Fusion {
+    match method {
         FusionMethod::Rrf => v1::Fusion::Rrf,
         FusionMethod::WeightedSum => v1::Fusion::WeightedSum,
         FusionMethod::MinMax => v1::Fusion::MinMax,
+        FusionMethod::LogOdds => v1::Fusion::LogOdds,
     }
 }
 
@@ -233,7 +234,7 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
         distance_computations: answer.distance_computations,
         out_of_distribution_shards: answer.out_of_distribution_shards,
         notes: answer.notes,
-        fusion: answer.fusion.map_or(v1::Fusion::Unspecified, fusion).into(),
+        fusion: answer.fusion.map_or(v1::Fusion::Unspecified, |fusion| fusion_method(fusion.method)).into(),
         dense_weight: answer.fusion.map_or(0.0, |fusion| fusion.dense_weight),
         document_weight: answer.document_weight,
         query_tokens: answer.query_tokens,

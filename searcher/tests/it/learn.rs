@@ -58,6 +58,7 @@ async fn what_is_learned_is_written_and_used_after_a_reload() {
         FusionMethod::Rrf => Fusion::Rrf,
         FusionMethod::WeightedSum => Fusion::WeightedSum,
         FusionMethod::MinMax => Fusion::MinMax,
+        FusionMethod::LogOdds => Fusion::LogOdds,
     };
     assert_eq!((reply.fusion(), reply.dense_weight.to_bits()), (method, learned.dense_weight.to_bits()));
 

@@ -23,6 +23,7 @@ mod languages;
 mod learn;
 mod limits;
 mod local;
+mod log_odds;
 mod memory;
 mod min_max;
 mod operations;

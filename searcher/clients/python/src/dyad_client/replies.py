@@ -11,7 +11,7 @@ from .errors import InvalidReply
 
 #: Names of the modes and fusions by number.
 _MODES = {0: "", 1: "dense", 2: "bm25", 3: "hybrid", 4: "compare"}
-_FUSIONS = {0: None, 1: "rrf", 2: "weighted-sum", 3: "min-max"}
+_FUSIONS = {0: None, 1: "rrf", 2: "weighted-sum", 3: "min-max", 4: "log-odds"}
 
 
 @dataclasses.dataclass(frozen=True)

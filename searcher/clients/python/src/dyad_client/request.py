@@ -11,7 +11,7 @@ from .filters import Filter, checked, texts
 from .vectors import Vector, float32s
 
 _MODES = {"dense": 1, "bm25": 2, "hybrid": 3, "compare": 4}
-_FUSIONS = {None: 0, "rrf": 1, "weighted-sum": 2, "min-max": 3}
+_FUSIONS = {None: 0, "rrf": 1, "weighted-sum": 2, "min-max": 3, "log-odds": 4}
 
 
 class Arguments(TypedDict, total=False):
@@ -83,7 +83,7 @@ class Request:
     rerank_depth: int = 0
     #: Which documents can be hits.
     filter: Filter | None = None
-    #: `rrf`, `weighted-sum` or `min-max`.
+    #: `rrf`, `weighted-sum`, `min-max` or `log-odds`.
     fusion: str | None = None
     #: Weight of the dense ranking in the fusion, 0 to 1.
     dense_weight: float | None = None
@@ -101,7 +101,7 @@ class Request:
         if self.mode not in _MODES:
             raise ValueError(f"`mode`: expected one of {', '.join(_MODES)}, got {self.mode!r}")
         if self.fusion not in _FUSIONS:
-            raise ValueError(f"`fusion`: expected one of rrf, weighted-sum, min-max or None, got {self.fusion!r}")
+            raise ValueError(f"`fusion`: expected one of rrf, weighted-sum, min-max, log-odds or None, got {self.fusion!r}")
         message = searcher_pb2.SearchRequest(
             id=number,
             query=self.query,
