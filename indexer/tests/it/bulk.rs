@@ -123,6 +123,8 @@ fn a_job_makes_the_index_of_one_build_and_nothing_the_second_time() {
     check(&job.fixture, &model_of(&all));
     let current = manifest::current(&job.fixture.index()).unwrap();
     assert_eq!((current.generation, current.parent, current.shards.len()), (1, None, 3));
+    let scale = current.logit_scale;
+    assert!(scale.is_some(), "measured when the job was planned");
     let change = current.change.unwrap();
     assert_eq!((change.operation.as_str(), change.read, change.indexed), ("bulk", 100, 100));
     assert_eq!(verify_current(&job.fixture.index()).unwrap().problems, [""; 0]);
@@ -135,6 +137,7 @@ fn a_job_makes_the_index_of_one_build_and_nothing_the_second_time() {
     // The index goes on as any other, and the job stays done.
     let more = some(100..103);
     job.fixture.upsert(APPEND, &more).unwrap();
+    assert_eq!(manifest::current(&job.fixture.index()).unwrap().logit_scale, scale);
     assert!(!job.commit().unwrap());
     assert!(job.status().committed);
     check(&job.fixture, &model_of(&[all, more].concat()));
