@@ -7,10 +7,6 @@ use crate::error::Error;
 use crate::model::{Model, VectorLength};
 use crate::tokenize::{Budget, Tokens};
 
-/// What is told of a model without one.
-pub(super) const NO_LOGIT_SCALE: &str =
-    "the model has no logit scale that hybrid searches can use: they fuse by FUSION_WEIGHTED_SUM";
-
 /// What was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum LogitScale {

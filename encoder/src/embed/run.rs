@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord};
+use dyad_corpus::logit_scale::NO_LOGIT_SCALE;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
 use super::job::{EmbedJob, JobError, Outcome, Report};
-use super::logit_scale::{LogitScale, NO_LOGIT_SCALE, measure};
+use super::logit_scale::{LogitScale, measure};
 use super::progress::Progress;
 use super::resume::{Resumed, resume};
 use super::windows::{Source, Window, read_ahead};

@@ -147,7 +147,8 @@ pub(super) fn rewrite(
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
         let context = manifest.context.clone();
-        Ok(Some(Draft { parent, min_recall, context, ..Draft::of(&model, language, &change, shards) }))
+        let draft = Draft::of(&model, language, &change, shards);
+        Ok(Some(Draft { parent, min_recall, context, ..draft }))
     };
     let outcome = commit(&config.index, config.dry_run, base, prepare)?;
     Ok(Outcome { change, ..outcome })

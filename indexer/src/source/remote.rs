@@ -9,6 +9,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use dyad_command::Cancellation;
+use dyad_corpus::logit_scale::NO_LOGIT_SCALE;
 use dyad_corpus::{Document, PassageContext};
 use dyad_index::ModelRecord;
 use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
@@ -303,6 +304,10 @@ impl VectorSource for RemoteSource {
     fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
         let calls = (&self.config.client, self.config.batch_texts);
         match wait(&self.runtime, cancel, measure(&self.services, calls, &self.model))? {
+            Ok(None) => {
+                tracing::info!("{NO_LOGIT_SCALE}");
+                Ok(None)
+            }
             Err(error) if is_lasting(&error) => {
                 tracing::warn!("the logit scale of the model cannot be measured: {error}");
                 Ok(None)

@@ -4,13 +4,18 @@
 //! say with which scale, and models differ by four times: all-MiniLM-L6-v2 has 22.6, multilingual-e5-small 100. So it is estimated, once for a model,
 //! on texts that come with the program.
 //!
-//! `pairs.tsv`: of 200 short encyclopedia articles (of the quick start's corpus), a run of half the words at a random place as the question (an inverse cloze task, Lee, Chang and
-//! Toutanova 2019), and title and rest of the article as its document. Questions are embedded by the question tower, documents by the answer tower.
+//! `pairs.tsv` is made of 200 short encyclopedia articles, those of the quick start's corpus: a run of half the words at a random place is the question (an
+//! inverse cloze task, Lee, Chang and Toutanova 2019), and title and rest of the article are its document. The question tower embeds questions, the answer
+//! tower documents.
 
 use std::ops::RangeInclusive;
 
 /// Scales at which rankings have been measured with several models; outside them an estimate is not used.
 pub const LOGIT_SCALES: RangeInclusive<f64> = 5.65..=113.0;
+
+/// What is told where a model is measured and has no scale in [`LOGIT_SCALES`].
+pub const NO_LOGIT_SCALE: &str =
+    "the model has no logit scale that hybrid searches can use: they fuse by FUSION_WEIGHTED_SUM";
 
 /// Lines of a question, a tabulator and its document.
 const PAIRS: &str = include_str!("pairs.tsv");
@@ -82,8 +87,8 @@ mod tests {
         assert!(questions.iter().all(|text| words(text) >= 5) && documents.iter().all(|text| words(text) >= 5));
     }
 
-    /// Unit vectors in which the cosine of a pair is drawn from the softmax itself: the scale that made them is found again, and one that is divided
-    /// where all cosines are brought together.
+    /// Of random unit vectors, each question's document is drawn by the softmax itself: its scale is found. A model whose cosines are all half as far apart
+    /// has twice that scale.
     #[test]
     fn the_scale_that_chose_the_pairs_is_found() {
         let (dim, count, scale) = (64, 2_000, 32.0_f64);
@@ -96,7 +101,7 @@ mod tests {
         let documents: Vec<Vec<f32>> = (0..200).map(|_| unit()).collect();
         let candidates: Vec<Vec<f32>> = (0..count).map(|_| unit()).collect();
         let flat: Vec<f32> = documents.concat();
-        // For each document the question that is drawn with it as the answer.
+        // The first question for which a document was drawn.
         let mut own: Vec<Option<Vec<f32>>> = vec![None; documents.len()];
         for question in candidates {
             let logits: Vec<f64> =
@@ -114,6 +119,15 @@ mod tests {
         let answers: Vec<f32> = kept.iter().flat_map(|at| documents[*at].clone()).collect();
         let found = estimate(&questions, &answers, dim).unwrap();
         assert!((found / scale).ln().abs() < 0.15, "{found}");
+
+        // Of (v, 1) / sqrt(2) the cosine is half of that of v, and a half.
+        let nearer = |rows: &[f32]| -> Vec<f32> {
+            let half = std::f32::consts::FRAC_1_SQRT_2;
+            let row = |row: &[f32]| row.iter().chain(&[1.0]).map(|value| half * value).collect::<Vec<f32>>();
+            rows.chunks_exact(dim).flat_map(row).collect()
+        };
+        let doubled = estimate(&nearer(&questions), &nearer(&answers), dim + 1).unwrap();
+        assert!((doubled / found - 2.0).abs() < 1e-9, "{doubled}");
     }
 
     #[test]
