@@ -19,7 +19,7 @@ use dyad_encoder::model::{Model, VectorLength};
 use dyad_encoder::probe::{ProbeOptions, probe, svg};
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::train::config::TrainedKind;
-use dyad_encoder::train::{Config, Embed, Evaluator, METRICS, TrainError, train};
+use dyad_encoder::train::{Config, Embed, EvaluatedContext, Evaluator, METRICS, TrainError, train};
 use dyad_encoder::{Compute, CrossEncoder, Tower};
 use dyad_files::write_atomic;
 use serde::de::DeserializeOwned;
@@ -92,8 +92,20 @@ fn decisive(settings: &Value) -> Result<Value, serde_json::Error> {
 }
 
 impl Todo<'_> {
-    /// The finished trial with the values of its questions, evaluation by evaluation; `None` where it is not finished.
+    /// The finished trial with the values of its questions, evaluation by evaluation; `None` where it is not finished, or the table has got
+    /// another evaluation since.
     pub(super) fn finished(&self) -> anyhow::Result<Option<(Trial, Vec<Values>)>> {
+        let Some(trial) = self.trained()? else { return Ok(None) };
+        let files: Vec<PathBuf> = self.evaluations().iter().map(|evaluated| self.file(evaluated)).collect();
+        if !files.iter().all(|file| file.exists()) {
+            return Ok(None);
+        }
+        let values = files.iter().map(|file| read_values(file));
+        Ok(Some((trial, values.collect::<Result<_>>()?)))
+    }
+
+    /// The trial whose model is trained, and which was finished with the evaluations that the table had then.
+    fn trained(&self) -> anyhow::Result<Option<Trial>> {
         let path = self.folder.join("trial.json");
         if !path.exists() {
             return Ok(None);
@@ -104,8 +116,7 @@ impl Todo<'_> {
         {
             return Err(Error::kept(&path, "the trial was made under other settings").into());
         }
-        let values = self.evaluations().iter().map(|evaluated| read_values(&self.file(evaluated)));
-        Ok(Some((trial, values.collect::<Result<_>>()?)))
+        Ok(Some(trial))
     }
 
     fn file(&self, evaluated: &Evaluated) -> PathBuf {
@@ -148,11 +159,14 @@ impl Todo<'_> {
         let (config, name, folder) = (self.config, &self.variant.name, &self.folder);
         self.prepare(note)?;
         fs_err::create_dir_all(folder)?;
-        let (model, steps, train_s) = if self.variant.untrained {
-            (config.model.path.clone(), 0, 0.0)
-        } else {
-            note(&format!("{name}, seed {}: training", config.seed));
-            self.train()?
+        let before = self.trained()?;
+        let (model, steps, train_s) = match &before {
+            _ if self.variant.untrained => (config.model.path.clone(), 0, 0.0),
+            Some(trial) => (self.places.model_of(name, config.seed), trial.steps, trial.train_s),
+            None => {
+                note(&format!("{name}, seed {}: training", config.seed));
+                self.train()?
+            }
         };
         let started = Instant::now();
         let (mut dim, mut seen) = (1, None);
@@ -168,7 +182,7 @@ impl Todo<'_> {
             dim = encoder.info().dim;
             seen = self.table.probe.as_ref().map(|probe| self.look(&encoder, probe)).transpose()?;
         }
-        let evaluate_s = started.elapsed().as_secs_f64();
+        let evaluate_s = before.map_or(0.0, |trial| trial.evaluate_s) + started.elapsed().as_secs_f64();
         let trial = Trial {
             variant: name.clone(),
             seed: config.seed,
@@ -216,7 +230,9 @@ impl Todo<'_> {
     fn evaluate(&self, model: &Path, encoder: &Model, evaluated: &Evaluated) -> anyhow::Result<Values> {
         let data = PathBuf::from(self.places.fill(&evaluated.data, self.config.seed));
         let compute = self.config.compute();
-        let evaluator = Evaluator::open(&data, &evaluated.split, &encoder.tokenizer())?;
+        let documents = evaluated.documents.as_ref().map(|file| self.places.fill(file, self.config.seed).into());
+        let context = EvaluatedContext { context: evaluated.context, documents };
+        let evaluator = Evaluator::open_in(&context, &data, &evaluated.split, encoder)?;
         let budget = Budget::of(compute.device, compute.dtype);
         let go_on = || !self.cancel.is_cancelled();
         let search = |embed: &Embed<'_>| evaluator.search(embed, encoder.info().dim, compute.torch_device());

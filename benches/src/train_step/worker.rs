@@ -108,6 +108,7 @@ impl Trainer {
             TrainBatch {
                 questions,
                 answers,
+                contexts: Vec::new(),
                 owners: Vec::new(),
                 excluded: vec![false; size * size],
                 teacher: None,

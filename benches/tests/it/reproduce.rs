@@ -27,11 +27,27 @@ fn data(root: &Path) {
         let pair = |at: usize| json!({ "question": sentence(at, 3), "answer": sentence(at, 6) });
         write(&root.join(name).join("pairs.jsonl.gz"), (0..PAIRS).map(pair));
     }
+    // Every answer is the begin of a paragraph of its own.
+    let paragraph = |at: usize| json!({ "_id": format!("p{at}"), "text": format!("{}. the queen", sentence(at, 6)) });
+    let end = |at: usize| sentence(at, 6).len();
+    let squad = root.join("squad-train");
+    write(&squad.join("paragraphs.jsonl.gz"), (0..PAIRS).map(paragraph));
+    write(
+        &squad.join("pairs-context.jsonl.gz"),
+        (0..PAIRS).map(|at| {
+            let (question, answer) = (sentence(at, 3), sentence(at, 6));
+            json!({ "question": question, "answer": answer, "paragraph": format!("p{at}"), "start": 0, "end": end(at) })
+        }),
+    );
     for name in ["reqa-squad", "reqa-squad-context", "nq-oracle", "scifact"] {
         let folder = root.join(name);
+        write(&folder.join("paragraphs.jsonl.gz"), (0..20).map(paragraph));
         write(
             &folder.join("corpus.jsonl.gz"),
-            (0..20).map(|at| json!({ "_id": at.to_string(), "text": sentence(at, 6) })),
+            (0..20).map(|at| {
+                let place = json!({ "document": format!("p{at}"), "start": 0, "end": end(at) });
+                json!({ "_id": at.to_string(), "text": sentence(at, 6), "metadata": place })
+            }),
         );
         write(
             &folder.join("queries.jsonl"),
@@ -67,6 +83,29 @@ fn rows(path: &Path) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }
 
+/// A table that has got another evaluation since: only that is made.
+fn another_evaluation_trains_nothing(directory: &Path) {
+    let out = directory.join("context");
+    let values = out.join("in-context-seed0/reqa-squad-late.json");
+    let made =
+        (fs_err::read(&values).unwrap(), fs_err::read(out.join("in-context-seed0/run/final/model.safetensors")).ok());
+    let before = rows(&out.join("rows.csv"));
+    fs_err::remove_file(&values).unwrap();
+    let output = bench(directory, &["context", "--out", "context", "--steps", "2"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !said.contains("training"), "{said}");
+    assert!(said.contains("in-context, seed 0: evaluating on reqa-squad-late"), "{said}");
+    let again =
+        (fs_err::read(&values).unwrap(), fs_err::read(out.join("in-context-seed0/run/final/model.safetensors")).ok());
+    assert!(again == made);
+    let after = rows(&out.join("rows.csv"));
+    let at = |name: &str| before[0].iter().position(|field| field == name).unwrap();
+    for column in ["variant", "evaluation", "recip_rank", "steps", "train_s"] {
+        let of = |rows: &[Vec<String>]| rows.iter().map(|row| row[at(column)].clone()).collect::<Vec<_>>();
+        assert_eq!(of(&before), of(&after), "{column}");
+    }
+}
+
 #[test]
 fn every_table_runs_and_fills_its_rows() {
     let dir = tempdir().unwrap();
@@ -78,7 +117,8 @@ fn every_table_runs_and_fills_its_rows() {
         ("sharing-small-batches", 5, 1),
         ("endx-tempered", 9, 1),
         ("endx-causes", 14, 1),
-        ("best", 6, 4),
+        ("best", 6, 5),
+        ("context", 4, 5),
         ("rerank", 6, 2),
         ("rerank-dev", 28, 1),
         ("stages", 4, 2),
@@ -120,7 +160,8 @@ fn every_table_runs_and_fills_its_rows() {
         let lines = markdown.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| model")).count();
         assert_eq!(lines, variants * evaluations, "{markdown}");
     }
-    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 22);
+    assert_eq!(fs_err::read_dir(dir.path().join("records")).unwrap().count(), 24);
+    another_evaluation_trains_nothing(dir.path());
     // The cross encoder has no rows, and what it and its student have learned from is kept.
     let rerank = dir.path().join("rerank");
     let lines = |name: &str| fs_err::read_to_string(rerank.join("examples-seed0").join(name)).unwrap().lines().count();

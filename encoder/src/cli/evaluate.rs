@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use dyad_command::{Cancellation, cancel_on_signal};
+use dyad_corpus::PassageContext;
 use dyad_corpus::metrics::{Sampling, compare};
 use dyad_corpus::run::{self, Run};
 
@@ -16,7 +17,7 @@ use crate::data::DataError;
 use crate::device::Compute;
 use crate::model::{CrossEncoder, Model, VectorLength};
 use crate::tokenize::Tokens;
-use crate::train::{DEPTH, Evaluator, METRICS};
+use crate::train::{DEPTH, EvaluatedContext, Evaluator, METRICS};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -30,6 +31,12 @@ pub(crate) struct Options {
     /// Its split
     #[arg(long, value_name = "NAME", default_value = "test")]
     split: String,
+    /// What of its document reaches a passage's vector: none, title, late or title+late, with a weight after a colon (`dyad-encoder embed --help`)
+    #[arg(long, value_name = "CONTEXT[:WEIGHT]", default_value_t = PassageContext::default())]
+    context: PassageContext,
+    /// File of the documents that the passages of the corpus were cut from, for a context that reads them
+    #[arg(long, value_name = "FILE")]
+    documents: Option<PathBuf>,
     /// Write the ranking in TREC's form
     #[arg(long, value_name = "FILE")]
     run: Option<PathBuf>,
@@ -107,7 +114,8 @@ fn search(
 ) -> anyhow::Result<(Evaluator, Run)> {
     let compute = options.model.compute();
     let encoder = Model::open_with(model, &compute, prompts)?;
-    let evaluator = Evaluator::open(&options.data, &options.split, &encoder.tokenizer())?;
+    let context = EvaluatedContext { context: options.context, documents: options.documents.clone() };
+    let evaluator = Evaluator::open_in(&context, &options.data, &options.split, &encoder)?;
     let (budget, go_on) = (options.model.budget(), |_| !cancel.is_cancelled());
     let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_while(tower, texts, VectorLength::Unit, budget, go_on);
     let device = Compute { device: compute.device, ..Compute::default() }.torch_device();

@@ -12,7 +12,7 @@ use dyad_proto::client::{CredentialOptions, Credentials};
 use super::examples::{ExampleArguments, report};
 use super::model::ModelOptions;
 use crate::config::PromptOptions;
-use crate::data::{Candidates, Margin, MineOptions, mine_file};
+use crate::data::{Candidates, Margin, MineOptions, MiningEncoder, mine_file};
 use crate::model::Model;
 
 #[derive(Debug, Args)]
@@ -84,14 +84,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let cancel = cancel_on_signal()?;
     let go_on = || !cancel.is_cancelled();
     let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
-    let settings = (&mining, options.model.budget());
+    let encoder = MiningEncoder { model: &encoder, budget: options.model.budget(), context: None };
     let credentials = Credentials::open(&options.credentials)?;
     let candidates = match (&options.searcher, &options.corpus) {
         (Some(url), _) => Candidates::Searcher(url, &credentials),
         (None, Some(corpus)) => Candidates::Corpus(corpus),
         (None, None) => Candidates::Positives,
     };
-    let found = mine_file(&encoder, &examples, candidates, settings, &options.out, &go_on)?;
+    let found = mine_file(encoder, &examples, candidates, &mining, &options.out, &go_on)?;
     report(&found.skipped);
     let mined = found.mined;
     let among = match &options.searcher {

@@ -7,12 +7,13 @@ use dyad_corpus::examples::{Example, Passage};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
+use super::context::ExampleContext;
 use super::error::DataError;
-use super::pairs::{Pairs, Row};
-use super::texts::{Interned, Texts, halves};
+use super::pairs::{AnswerContexts, AnswerPlace, Pairs, Row};
+use super::texts::{Interned, Texts, digest_of, halves};
 use crate::config::Tower;
 use crate::error::Error;
-use crate::tokenize::{Tokenizer, Tokens};
+use crate::tokenize::{ContextPlace, Tokenizer, Tokens};
 
 /// Examples that are tokenized at a time.
 const WINDOW: usize = 2048;
@@ -46,21 +47,50 @@ pub struct PairsBuilder {
     rows: Vec<Row>,
     members: Vec<u32>,
     scores: Vec<f32>,
+    context: Option<Arc<ExampleContext>>,
+    windows: Interned,
+    /// Place of each answer in a window, where there is a context.
+    places: Vec<AnswerPlace>,
 }
 
 /// An example whose texts are tokens.
-struct Split {
+struct TokenizedExample {
     question: Tokens,
-    positives: Vec<(Tokens, Option<String>, f32)>,
-    negatives: Vec<(Tokens, Option<String>, f32)>,
+    positives: Vec<TokenizedPassage>,
+    negatives: Vec<TokenizedPassage>,
+}
+
+/// A passage of an example.
+struct TokenizedPassage {
+    tokens: Tokens,
+    key: Option<String>,
+    /// Not a number where there is none.
+    score: f32,
 }
 
 impl PairsBuilder {
     /// An empty one.
     pub fn new(tokenizer: Arc<Tokenizer>, options: PairOptions) -> Self {
         let (questions, answers) = (Interned::default(), Interned::default());
-        let (rows, members, scores) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tokenizer, options, questions, answers, alike: Alike::default(), rows, members, scores }
+        Self {
+            tokenizer,
+            options,
+            questions,
+            answers,
+            alike: Alike::default(),
+            rows: Vec::new(),
+            members: Vec::new(),
+            scores: Vec::new(),
+            context: None,
+            windows: Interned::default(),
+            places: Vec::new(),
+        }
+    }
+
+    /// Of answers that are read in their documents too.
+    #[must_use]
+    pub fn in_context(self, context: Option<Arc<ExampleContext>>) -> Self {
+        Self { context, ..self }
     }
 
     /// Adds the examples of a source; the keys of its passages are its own.
@@ -75,43 +105,67 @@ impl PairsBuilder {
             if window.is_empty() {
                 return Ok(());
             }
-            let split: Result<Vec<Split>, Error> = window.into_par_iter().map(|example| self.split(example)).collect();
-            for example in split? {
+            let mut places = self.places_in_windows(&window)?.into_iter();
+            let tokenized = window.into_par_iter().map(|example| self.tokenized(example));
+            for example in tokenized.collect::<Result<Vec<TokenizedExample>, Error>>()? {
                 if example.positives.is_empty() {
                     return Err(DataError::NoPositive { example: self.rows.len() + 1 });
                 }
-                self.push(&example)?;
+                self.push(&example, &mut places)?;
             }
         }
     }
 
-    fn split(&self, example: Example) -> Result<Split, Error> {
-        let PairOptions { question_tokens, answer_tokens, titles } = self.options;
-        let passages = |passages: Vec<Passage>| {
-            passages
-                .into_iter()
-                .map(|passage| {
-                    let whole = passage.passage();
-                    // A passage that is only a title keeps it.
-                    let text = if titles || passage.text.trim().is_empty() { &*whole } else { passage.text.trim() };
-                    let tokens = self.tokenizer.encode_within(Tower::Answer, text, answer_tokens)?;
-                    Ok((tokens, passage.key.filter(|key| !key.is_empty()), passage.score.unwrap_or(f32::NAN)))
-                })
-                .collect::<Result<Vec<_>, Error>>()
+    /// Where the passages of these examples stand, in their order; nothing where there is no context.
+    fn places_in_windows(&mut self, examples: &[Example]) -> Result<Vec<AnswerPlace>, DataError> {
+        let Some(context) = &self.context else { return Ok(Vec::new()) };
+        let passages = examples.iter().flat_map(|example| example.positives.iter().chain(&example.negatives));
+        let tokens = context.tokens(&self.tokenizer, &passages.collect::<Vec<_>>())?;
+        let numbers = tokens.contexts.iter().map(|window| self.windows.number(window));
+        let numbers = numbers.collect::<Result<Vec<u32>, DataError>>()?;
+        let place = |ContextPlace { window, tokens }: ContextPlace| AnswerPlace {
+            window: numbers.get(window).copied().unwrap_or_default(),
+            first: tokens.start as u32,
+            end: tokens.end as u32,
         };
-        Ok(Split {
-            question: self.tokenizer.encode_within(Tower::Question, example.question.trim(), question_tokens)?,
+        Ok(tokens.places().into_iter().map(place).collect())
+    }
+
+    fn tokenized(&self, example: Example) -> Result<TokenizedExample, Error> {
+        let passages = |passages: Vec<Passage>| -> Result<Vec<TokenizedPassage>, Error> {
+            passages.into_iter().map(|passage| self.tokenized_passage(passage)).collect()
+        };
+        let question = example.question.trim();
+        Ok(TokenizedExample {
+            question: self.tokenizer.encode_within(Tower::Question, question, self.options.question_tokens)?,
             positives: passages(example.positives)?,
             negatives: passages(example.negatives)?,
         })
     }
 
-    fn push(&mut self, example: &Split) -> Result<(), DataError> {
+    fn tokenized_passage(&self, passage: Passage) -> Result<TokenizedPassage, Error> {
+        let PairOptions { answer_tokens, titles, .. } = self.options;
+        let whole = passage.passage();
+        // A passage that is only a title keeps it.
+        let text = if titles || passage.text.trim().is_empty() { &*whole } else { passage.text.trim() };
+        Ok(TokenizedPassage {
+            tokens: self.tokenizer.encode_within(Tower::Answer, text, answer_tokens)?,
+            score: passage.score.unwrap_or(f32::NAN),
+            key: passage.key.filter(|key| !key.is_empty()),
+        })
+    }
+
+    /// Adds an example, whose passages stand at the next `places`.
+    fn push(
+        &mut self,
+        example: &TokenizedExample,
+        places: &mut impl Iterator<Item = AnswerPlace>,
+    ) -> Result<(), DataError> {
         let question = self.questions.number(&example.question)?;
         let mut ends = [0; 2];
         for (end, passages) in ends.iter_mut().zip([&example.positives, &example.negatives]) {
-            for (tokens, key, score) in passages {
-                let answer = self.answers.number(tokens)?;
+            for TokenizedPassage { tokens, key, score } in passages {
+                let answer = self.answer(tokens, places.next())?;
                 self.alike.meet(answer, key.as_deref());
                 self.members.push(answer);
                 self.scores.push(*score);
@@ -120,6 +174,18 @@ impl PairsBuilder {
         }
         self.rows.push(Row { question, positives_end: ends[0], negatives_end: ends[1] });
         Ok(())
+    }
+
+    /// The number of an answer: one text in two documents is two of them, which are alike.
+    fn answer(&mut self, tokens: &Tokens, place: Option<AnswerPlace>) -> Result<u32, DataError> {
+        let Some(place) = place else { return self.answers.number(tokens) };
+        let AnswerPlace { window, first, end } = place;
+        let answer = self.answers.number_with(tokens, &[window, first, end])?;
+        if answer as usize == self.places.len() {
+            self.places.push(place);
+        }
+        self.alike.meet_text(answer, tokens);
+        Ok(answer)
     }
 
     /// The pairs; refused where no example came.
@@ -162,6 +228,10 @@ impl PairsBuilder {
             known,
             known_ends,
             false_negatives: 0,
+            contexts: self
+                .context
+                .as_ref()
+                .map(|_| AnswerContexts { windows: self.windows.finish(), places: self.places }),
             digest: String::new(),
         };
         let mut start = 0;
@@ -198,21 +268,37 @@ impl PairsBuilder {
     }
 }
 
-/// Which answers are alike: those of one key. A forest whose roots are the smallest numbers (Tarjan 1975).
+/// Which answers are alike: those of one key, and those of one text in several documents. A forest whose roots are the smallest numbers (Tarjan 1975).
 #[derive(Debug, Default)]
 struct Alike {
     parents: Vec<u32>,
     keys: HashMap<(u64, u64), u32>,
+    /// By token ids, where answers are told apart by their documents.
+    texts: HashMap<(u64, u64), u32>,
 }
 
 impl Alike {
     fn meet(&mut self, answer: u32, key: Option<&str>) {
+        self.add(answer);
+        let Some(key) = key else { return };
+        let other = *self.keys.entry(halves(key.as_bytes())).or_insert(answer);
+        self.join(answer, other);
+    }
+
+    fn meet_text(&mut self, answer: u32, tokens: &Tokens) {
+        self.add(answer);
+        let other = *self.texts.entry(digest_of(tokens.ids.iter())).or_insert(answer);
+        self.join(answer, other);
+    }
+
+    fn add(&mut self, answer: u32) {
         while self.parents.len() <= answer as usize {
             self.parents.push(self.parents.len() as u32);
         }
-        let Some(key) = key else { return };
-        let other = *self.keys.entry(halves(key.as_bytes())).or_insert(answer);
-        let (one, other) = (self.root(answer), self.root(other));
+    }
+
+    fn join(&mut self, one: u32, other: u32) {
+        let (one, other) = (self.root(one), self.root(other));
         if let Some(parent) = self.parents.get_mut(one.max(other) as usize) {
             *parent = one.min(other);
         }
@@ -236,15 +322,21 @@ impl Alike {
 
 fn digest(pairs: &Pairs) -> String {
     let mut hash = Sha256::new();
-    let mut texts = |texts: &Texts| {
+    let add = |hash: &mut Sha256, texts: &Texts| {
         for text in 0..texts.len() as u32 {
             let ids = texts.ids(text);
             hash.update((ids.len() as u64).to_le_bytes());
             hash.update(ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>());
         }
     };
-    texts(&pairs.questions);
-    texts(&pairs.answers);
+    add(&mut hash, &pairs.questions);
+    add(&mut hash, &pairs.answers);
+    if let Some(AnswerContexts { windows, places }) = &pairs.contexts {
+        add(&mut hash, windows);
+        for AnswerPlace { window, first, end } in places {
+            hash.update([window, first, end].map(|number| number.to_le_bytes()).concat());
+        }
+    }
     let numbers = pairs.rows.iter().flat_map(|row| [row.question, row.positives_end, row.negatives_end]);
     let numbers = numbers.chain(pairs.members.iter().copied()).chain(pairs.classes.iter().copied());
     for number in numbers.chain(pairs.scores.iter().map(|score| score.to_bits())) {

@@ -13,6 +13,8 @@ pub struct TrainBatch {
     pub questions: Vec<Tokens>,
     /// `n` answers; answer `i < b` is the positive of question `i`.
     pub answers: Vec<Tokens>,
+    /// The window of its document that each answer stands in, with the answer's tokens as the one span; none where answers are read by themselves.
+    pub contexts: Vec<Tokens>,
     /// The question that answer `b + j` was sampled for as a negative.
     pub owners: Vec<usize>,
     /// `[b, n]` row-major: answers that must not count as negatives of a question, because they are known to answer it, or
@@ -48,6 +50,7 @@ pub fn collate(sampler: &mut Sampler) -> TrainBatch {
     TrainBatch {
         questions: draws.iter().map(|draw| pairs.question_tokens(pairs.question(draw.example))).collect(),
         answers: members.iter().map(|&member| pairs.answer_tokens(pairs.answer(member))).collect(),
+        contexts: members.iter().filter_map(|&member| pairs.context_tokens(pairs.answer(member))).collect(),
         excluded: excluded(pairs, &draws, &members),
         teacher: teacher(pairs, &members, &owners, draws.len()),
         owners,

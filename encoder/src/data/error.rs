@@ -21,6 +21,23 @@ pub enum DataError {
         /// Counted from 1.
         example: usize,
     },
+    /// A passage that does not say where it stands, where vectors know documents.
+    #[error(
+        "passage `{text}` does not say where it stands in its document, which `data.context` reads: expected `document` (or `paragraph`), `start` and `end` with it. Give it \
+         these, or train with `context = \"title\"`"
+    )]
+    NoSpan {
+        /// Its beginning.
+        text: String,
+    },
+    /// A passage that is not where it says.
+    #[error("passage `{text}`: {problem}")]
+    Place {
+        /// Its beginning.
+        text: String,
+        /// What is wrong.
+        problem: dyad_corpus::Problem,
+    },
     /// More texts or passages than can be numbered.
     #[error("more than {limit} texts in one data set. Split it into stages")]
     TooLarge {

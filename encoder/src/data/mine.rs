@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use dyad_corpus::examples::{Example, Passage};
 use rayon::prelude::*;
 
+use super::context::ExampleContext;
 use super::error::DataError;
 use super::exact::best_answers;
 use super::negatives::{MineOptions, Mined, settle};
@@ -13,7 +14,7 @@ use crate::config::Tower;
 use crate::device::Compute;
 use crate::error::Error;
 use crate::model::{Model, VectorLength};
-use crate::tokenize::{Budget, Tokens};
+use crate::tokenize::{Budget, Tokens, add_contexts};
 
 /// Examples that are embedded and searched at a time.
 const WINDOW: usize = 1024;
@@ -34,11 +35,56 @@ pub trait Finder {
     ) -> Result<(), DataError>;
 }
 
+/// What embeds questions and passages while negatives are mined.
+#[derive(Debug, Clone, Copy)]
+pub struct MiningEncoder<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// Tokens of a batch.
+    pub budget: Budget,
+    /// The documents in which passages are read; they are read by themselves where there are none.
+    pub context: Option<&'a ExampleContext>,
+}
+
+impl MiningEncoder<'_> {
+    /// Vectors of the questions of examples, row-major.
+    fn questions(self, examples: &[Example], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+        self.texts(Tower::Question, examples.iter().map(|example| example.question.trim().to_owned()), go_on)
+    }
+
+    /// Vectors of passages, row-major.
+    fn passages(self, passages: &[&Passage], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+        let texts = passages.iter().map(|passage| passage.passage().into_owned());
+        let mut vectors = self.texts(Tower::Answer, texts, go_on)?;
+        if let Some(context) = self.context {
+            let tokens = context.tokens(&self.model.tokenizer(), passages)?;
+            let late = self.tokens(Tower::Answer, &tokens.contexts, go_on)?;
+            add_contexts(&mut vectors, &late, &tokens.rows, self.model.info().dim, context.weight());
+        }
+        Ok(vectors)
+    }
+
+    fn texts(
+        self,
+        tower: Tower,
+        texts: impl Iterator<Item = String>,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<f32>, DataError> {
+        let (tokenizer, texts) = (self.model.tokenizer(), texts.collect::<Vec<String>>());
+        let tokens: Result<Vec<Tokens>, Error> = texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect();
+        self.tokens(tower, &tokens?, go_on)
+    }
+
+    fn tokens(self, tower: Tower, tokens: &[Tokens], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+        let vectors = self.model.embed_while(tower, tokens, VectorLength::Unit, self.budget, |_| go_on())?;
+        vectors.ok_or(DataError::Interrupted)
+    }
+}
+
 /// Candidates with their vectors, searched exactly.
 #[derive(Debug)]
 pub struct Miner<'a> {
-    encoder: &'a Model,
-    budget: Budget,
+    encoder: MiningEncoder<'a>,
     candidates: &'a [Passage],
     vectors: Vec<f32>,
     by_key: HashMap<&'a str, Vec<u32>>,
@@ -50,8 +96,7 @@ pub struct Miner<'a> {
 impl<'a> Miner<'a> {
     /// Embeds the candidates; `go_on` is asked between batches.
     pub fn new(
-        encoder: &'a Model,
-        budget: Budget,
+        encoder: MiningEncoder<'a>,
         candidates: &'a [Passage],
         go_on: &dyn Fn() -> bool,
     ) -> Result<Self, DataError> {
@@ -68,12 +113,10 @@ impl<'a> Miner<'a> {
             }
             by_text.entry(halves(passage.passage().as_bytes())).or_default().push(number);
         }
-        let vectors = Vec::with_capacity(candidates.len() * encoder.info().dim);
-        let mut miner = Self { encoder, budget, candidates, vectors, by_key, by_text, known: HashMap::new() };
+        let vectors = Vec::with_capacity(candidates.len() * encoder.model.info().dim);
+        let mut miner = Self { encoder, candidates, vectors, by_key, by_text, known: HashMap::new() };
         for window in candidates.chunks(8 * WINDOW) {
-            let texts = window.iter().map(|passage| passage.passage().into_owned());
-            let rows = embed(encoder, budget, Tower::Answer, texts, go_on)?;
-            miner.vectors.extend(rows);
+            miner.vectors.extend(encoder.passages(&window.iter().collect::<Vec<_>>(), go_on)?);
         }
         Ok(miner)
     }
@@ -98,12 +141,12 @@ impl Finder for Miner<'_> {
         go_on: &dyn Fn() -> bool,
         mined: &mut Mined,
     ) -> Result<(), DataError> {
-        let dim = self.encoder.info().dim;
-        let questions = score_positives(self.encoder, self.budget, window, go_on)?;
+        let info = self.encoder.model.info();
+        let questions = score_positives(self.encoder, window, go_on)?;
         let known = |example: &Example| self.known.get(&question_key(example)).map_or(&[][..], Vec::as_slice);
         let deepest = window.iter().map(|example| known(example).len()).max().unwrap_or(0);
-        let device = Compute { device: self.encoder.info().device, ..Compute::default() }.torch_device();
-        let best = best_answers(&questions, &self.vectors, dim, options.rank_end + deepest, device)?;
+        let device = Compute { device: info.device, ..Compute::default() }.torch_device();
+        let best = best_answers(&questions, &self.vectors, info.dim, options.rank_end + deepest, device)?;
         for (example, best) in window.iter_mut().zip(&best) {
             let known = known(example);
             settle(example, self.candidates, best, known, options, mined);
@@ -139,17 +182,14 @@ where
 
 /// Gives every positive the cosine of its question; the vectors of the questions, row-major.
 pub(super) fn score_positives(
-    encoder: &Model,
-    budget: Budget,
+    encoder: MiningEncoder<'_>,
     window: &mut [Example],
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<f32>, DataError> {
-    let dim = encoder.info().dim;
-    let questions = window.iter().map(|example| example.question.trim().to_owned());
-    let questions = embed(encoder, budget, Tower::Question, questions, go_on)?;
+    let dim = encoder.model.info().dim;
+    let questions = encoder.questions(window, go_on)?;
     let positives: Vec<&Passage> = window.iter().flat_map(|example| &example.positives).collect();
-    let positives = positives.into_iter().map(|passage| passage.passage().into_owned());
-    let positives = embed(encoder, budget, Tower::Answer, positives, go_on)?;
+    let positives = encoder.passages(&positives, go_on)?;
     let mut positives = positives.chunks_exact(dim);
     for (example, question) in window.iter_mut().zip(questions.chunks_exact(dim)) {
         for positive in &mut example.positives {
@@ -157,18 +197,6 @@ pub(super) fn score_positives(
         }
     }
     Ok(questions)
-}
-
-fn embed(
-    encoder: &Model,
-    budget: Budget,
-    tower: Tower,
-    texts: impl Iterator<Item = String>,
-    go_on: &dyn Fn() -> bool,
-) -> Result<Vec<f32>, DataError> {
-    let (tokenizer, texts) = (encoder.tokenizer(), texts.collect::<Vec<String>>());
-    let tokens: Result<Vec<Tokens>, Error> = texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect();
-    encoder.embed_while(tower, &tokens?, VectorLength::Unit, budget, |_| go_on())?.ok_or(DataError::Interrupted)
 }
 
 pub(super) fn question_key(example: &Example) -> (u64, u64) {

@@ -10,12 +10,10 @@ use dyad_files::AtomicFile;
 use dyad_proto::client::Credentials;
 
 use super::error::DataError;
-use super::mine::{Finder, Miner, mine};
+use super::mine::{Finder, Miner, MiningEncoder, mine};
 use super::mine_served::ServedMiner;
 use super::negatives::{MineOptions, Mined};
 use super::texts::halves;
-use crate::model::Model;
-use crate::tokenize::Budget;
 
 /// Counts of a mining run, and of its input.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,10 +43,10 @@ pub type Open<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
 /// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form, with keys for what
 /// has none. The file appears whole or not at all. `go_on` is asked between batches.
 pub fn mine_file(
-    encoder: &Model,
+    encoder: MiningEncoder<'_>,
     examples: &Open<'_>,
     candidates: Candidates<'_>,
-    (options, budget): (&MineOptions, Budget),
+    options: &MineOptions,
     out: &Path,
     go_on: &dyn Fn() -> bool,
 ) -> Result<MinedFile, DataError> {
@@ -59,8 +57,8 @@ pub fn mine_file(
         Candidates::Searcher(url, credentials) => (Vec::new(), Some((url, credentials))),
     };
     let mut finder: Box<dyn Finder + '_> = match searcher {
-        None => Box::new(Miner::new(encoder, budget, &held, go_on)?),
-        Some((url, credentials)) => Box::new(ServedMiner::connect(encoder, budget, url, credentials.clone())?),
+        None => Box::new(Miner::new(encoder, &held, go_on)?),
+        Some((url, credentials)) => Box::new(ServedMiner::connect(encoder, url, credentials.clone())?),
     };
     let (mut skipped, mut scored) = (Skipped::default(), 0_u64);
     for mut reader in examples()? {
@@ -108,11 +106,8 @@ pub(super) fn give_keys(example: &mut Example, number: u64) {
 }
 
 fn documents(corpus: &Path) -> Result<Vec<Passage>, DataError> {
-    let documents = CorpusReader::open(corpus, &ReadOptions::default())?.map(|document| {
-        let document = document?.value;
-        Ok(Passage { key: Some(document.key), title: document.title, text: document.text, score: None })
-    });
-    documents.collect()
+    let documents = CorpusReader::open(corpus, &ReadOptions::default())?;
+    documents.map(|document| Ok(Passage::of_document(document?.value))).collect()
 }
 
 /// Every positive once.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use dyad_corpus::Metadata;
 use dyad_corpus::examples::{Example, Passage};
 use dyad_proto::client::{ClientConfig, ClientError, Credentials, SearcherClient};
 use dyad_proto::limits::{MAX_BATCH, MAX_K};
@@ -10,11 +11,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::error::DataError;
 use super::exact::Ranked;
-use super::mine::{Finder, question_key, score_positives};
+use super::mine::{Finder, MiningEncoder, question_key, score_positives};
 use super::negatives::{MineOptions, Mined, settle};
 use super::texts::halves;
-use crate::model::Model;
-use crate::tokenize::Budget;
 
 /// Hits of one call, each with its document: some MiB of usual passages, where a message may have 64.
 const HITS_OF_A_CALL: usize = 8192;
@@ -29,8 +28,7 @@ struct Known {
 /// A searcher whose index was made by the model that mines, and what is known to answer which question.
 #[derive(Debug)]
 pub struct ServedMiner<'a> {
-    encoder: &'a Model,
-    budget: Budget,
+    encoder: MiningEncoder<'a>,
     client: SearcherClient,
     runtime: Runtime,
     /// By the question's text.
@@ -39,13 +37,13 @@ pub struct ServedMiner<'a> {
 
 impl<'a> ServedMiner<'a> {
     /// Connects to `http://HOST:PORT` or `https://HOST:PORT`.
-    pub fn connect(encoder: &'a Model, budget: Budget, url: &str, credentials: Credentials) -> Result<Self, DataError> {
+    pub fn connect(encoder: MiningEncoder<'a>, url: &str, credentials: Credentials) -> Result<Self, DataError> {
         // With a thread of its own, which answers the server's pings while this one embeds: a connection without is closed after 50 s.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| DataError::Source(error.into()))?;
         let config = ClientConfig { credentials, ..ClientConfig::default() };
         let client = runtime.block_on(SearcherClient::connect(url, config))?;
-        Ok(Self { encoder, budget, client, runtime, known: HashMap::new() })
+        Ok(Self { encoder, client, runtime, known: HashMap::new() })
     }
 
     /// The best `k` documents of each example's question.
@@ -61,7 +59,7 @@ impl<'a> ServedMiner<'a> {
         if responses.len() != examples.len() {
             return Err(self.contract(&format!("{} answers to {} questions", responses.len(), examples.len())));
         }
-        let expected = &self.encoder.info().fingerprint;
+        let expected = &self.encoder.model.info().fingerprint;
         if let Some(other) = responses.iter().find(|response| response.fingerprint != *expected) {
             let (url, got) = (self.client.url().to_owned(), other.fingerprint.clone());
             return Err(DataError::OtherModel { url, expected: expected.clone(), got });
@@ -91,7 +89,7 @@ impl Finder for ServedMiner<'_> {
         go_on: &dyn Fn() -> bool,
         mined: &mut Mined,
     ) -> Result<(), DataError> {
-        score_positives(self.encoder, self.budget, window, go_on)?;
+        score_positives(self.encoder, window, go_on)?;
         let none = Known::default();
         let known = |example: &Example| self.known.get(&question_key(example)).unwrap_or(&none);
         // Each positive may come up by its key, and another document by its text.
@@ -113,8 +111,9 @@ impl Finder for ServedMiner<'_> {
                 let (mut passages, mut best, mut answering) = (Vec::new(), Vec::new(), Vec::new());
                 for (number, hit) in (0u32..).zip(hits) {
                     let Some(document) = hit.document else { return Err(self.contract("a hit without its document")) };
-                    let passage =
-                        Passage { key: Some(document.key), title: document.title, text: document.text, score: None };
+                    let span = Metadata::of_stored(document.metadata_json).and_then(|metadata| metadata.span());
+                    let v1::Document { key, title, text, .. } = document;
+                    let passage = Passage { key: Some(key), title, text, score: None, span };
                     if known.keys.contains(&hit.key) || known.texts.contains(&halves(passage.passage().as_bytes())) {
                         answering.push(number);
                     }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `texts.rs` | token ids of many texts in one buffer, each text once |
 //! | `pairs.rs` | [`Pairs`]: questions, answers, who answers what |
+//! | `context.rs` | [`ExampleContext`]: the documents in which passages stand |
 //! | `build.rs` | [`PairsBuilder`]: examples to pairs |
 //! | `plan.rs` | the order of one epoch: batches without equal answers |
 //! | `repair.rs` | swaps between its batches |
@@ -26,6 +27,7 @@
 
 mod build;
 mod collate;
+mod context;
 mod error;
 mod exact;
 mod mine;
@@ -44,9 +46,10 @@ mod texts;
 
 pub use build::{PairOptions, PairsBuilder};
 pub use collate::{TrainBatch, collate};
+pub use context::ExampleContext;
 pub use error::DataError;
 pub use exact::{Ranked, best_answers};
-pub use mine::{Finder, Miner, mine};
+pub use mine::{Finder, Miner, MiningEncoder, mine};
 pub use mine_file::{Candidates, MinedFile, Open, mine_file};
 pub use mine_served::ServedMiner;
 pub use negatives::{Margin, MineOptions, Mined};

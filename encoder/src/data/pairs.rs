@@ -20,7 +20,25 @@ pub struct Pairs {
     pub(super) known: Vec<u32>,
     pub(super) known_ends: Vec<usize>,
     pub(super) false_negatives: usize,
+    /// Where the answers stand, where their vectors know documents.
+    pub(super) contexts: Option<AnswerContexts>,
     pub(super) digest: String,
+}
+
+/// Windows of documents, each once, and where each answer stands in these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerContexts {
+    pub(super) windows: Texts,
+    /// By the number of the answer.
+    pub(super) places: Vec<AnswerPlace>,
+}
+
+/// The tokens of an answer in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AnswerPlace {
+    pub(super) window: u32,
+    pub(super) first: u32,
+    pub(super) end: u32,
 }
 
 /// One example: a question, and ends within the members.
@@ -125,6 +143,19 @@ impl Pairs {
     /// Tokens of a question.
     pub fn question_tokens(&self, question: u32) -> Tokens {
         self.questions.get(question)
+    }
+
+    /// The window of its document that an answer stands in, with its tokens as the one span; nothing where answers are read by themselves.
+    pub fn context_tokens(&self, answer: u32) -> Option<Tokens> {
+        let contexts = self.contexts.as_ref()?;
+        let AnswerPlace { window, first, end } = *contexts.places.get(answer as usize)?;
+        let span = first as usize..end as usize;
+        Some(Tokens { spans: std::iter::once(span).collect(), ..contexts.windows.get(window) })
+    }
+
+    /// Windows of documents, and their tokens; 0 where answers are read by themselves.
+    pub fn windows(&self) -> (usize, usize) {
+        self.contexts.as_ref().map_or((0, 0), |contexts| (contexts.windows.len(), contexts.windows.tokens()))
     }
 
     /// Tokens of an answer.

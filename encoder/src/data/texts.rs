@@ -60,8 +60,12 @@ pub(super) struct Interned {
 impl Interned {
     /// The number of a text, which is that of the first with its ids.
     pub(super) fn number(&mut self, tokens: &Tokens) -> Result<u32, DataError> {
-        let bytes: Vec<u8> = tokens.ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-        let key = halves(&bytes);
+        self.number_with(tokens, &[])
+    }
+
+    /// The number of a text, which is that of the first with its ids and with these numbers.
+    pub(super) fn number_with(&mut self, tokens: &Tokens, numbers: &[u32]) -> Result<u32, DataError> {
+        let key = digest_of(tokens.ids.iter().chain(numbers));
         if let Some(&number) = self.seen.get(&key) {
             return Ok(number);
         }
@@ -75,6 +79,11 @@ impl Interned {
         self.texts.ids.shrink_to_fit();
         self.texts
     }
+}
+
+/// Tells token ids from others.
+pub(super) fn digest_of<'a>(ids: impl Iterator<Item = &'a u32>) -> (u64, u64) {
+    halves(&ids.flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>())
 }
 
 /// 128 bits as two halves: a u128 would pad every entry of a table.

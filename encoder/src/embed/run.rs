@@ -15,7 +15,7 @@ use super::resume::{Resumed, resume};
 use super::windows::{Source, Window, read_ahead};
 use crate::config::Tower;
 use crate::model::{Model, VectorLength};
-use crate::tokenize::{Tokens, add_weighted};
+use crate::tokenize::{Tokens, add_contexts};
 
 /// How often the job looks whether it was interrupted while the reader has nothing.
 const LOOK: Duration = Duration::from_millis(100);
@@ -136,9 +136,7 @@ impl EmbedJob {
         let Some(mut vectors) = embed(&window.tokens)? else { return Ok(false) };
         if let Some(weight) = self.context.late_weight() {
             let Some(late) = embed(&window.contexts)? else { return Ok(false) };
-            for (own, row) in vectors.chunks_exact_mut(dim).zip(&window.context_rows) {
-                add_weighted(own, late.get(row * dim..(row + 1) * dim).unwrap_or_default(), weight);
-            }
+            add_contexts(&mut vectors, &late, &window.context_rows, dim, weight);
         }
         let mut new = vectors.chunks_exact(dim);
         for (number, document) in window.documents.iter().enumerate() {

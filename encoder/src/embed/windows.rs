@@ -1,6 +1,5 @@
 //! The reader thread: documents and their tokens, a window at a time, while the model works on the window before.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -11,7 +10,7 @@ use rayon::prelude::*;
 use super::job::JobError;
 use crate::config::Tower;
 use crate::error::Error;
-use crate::tokenize::{ContextTokens, PassageBytes, PassagesOfDocument, Tokenizer, Tokens};
+use crate::tokenize::{ContextTokens, Tokenizer, Tokens};
 
 /// Documents sorted by length together: enough that padding is rare, few enough that memory is small.
 const WINDOW_DOCUMENTS: usize = 2048;
@@ -122,7 +121,7 @@ impl Source {
         if is_late {
             let new = window.earlier.iter().zip(&documents).filter(|(earlier, _)| earlier.is_none());
             let new: Vec<&PassagePlace> = new.filter_map(|(_, document)| document.place.as_ref()).collect();
-            let ContextTokens { contexts, rows, cut } = read_as.contexts(&new)?;
+            let ContextTokens { contexts, rows, cut } = read_as.tokenizer.contexts_of_passages(read_as.tower, &new)?;
             (window.contexts, window.context_rows) = (contexts, rows);
             let mut cut = cut.into_iter();
             for (truncated, earlier) in window.truncated.iter_mut().zip(&window.earlier) {
@@ -142,21 +141,4 @@ struct ReadAs<'a> {
     tokenizer: &'a Tokenizer,
     tower: Tower,
     context: PassageContext,
-}
-
-impl ReadAs<'_> {
-    /// The documents in which passages stand.
-    fn contexts(self, passages: &[&PassagePlace]) -> Result<ContextTokens, Error> {
-        let mut numbers: HashMap<u128, usize> = HashMap::new();
-        let mut documents: Vec<PassagesOfDocument<'_>> = Vec::new();
-        for (number, place) in passages.iter().enumerate() {
-            let passage = PassageBytes { number, bytes: place.bytes() };
-            let document = *numbers.entry(place.digest()).or_insert(documents.len());
-            match documents.get_mut(document) {
-                Some(of) => of.passages.push(passage),
-                None => documents.push(PassagesOfDocument { document: place.document(), passages: vec![passage] }),
-            }
-        }
-        self.tokenizer.contexts(self.tower, &documents, passages.len())
-    }
 }

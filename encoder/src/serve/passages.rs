@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::error::EncodeError;
 use crate::config::Tower;
-use crate::tokenize::{ContextTokens, DocumentWindow, PassageBytes, PassagesOfDocument, Tokenizer, add_weighted};
+use crate::tokenize::{ContextTokens, DocumentWindow, PassageBytes, PassagesOfDocument, Tokenizer, add_contexts};
 
 /// Bytes of a token of usual text, and half as many again: what tokenizing takes is less than embedding.
 const BYTES_PER_TOKEN: usize = 8;
@@ -75,9 +75,7 @@ impl LateRows {
     /// Adds to the vector of each text that of its tokens in its document; the latter are left out then.
     pub(super) fn add_to(&self, vectors: &mut Vec<f32>, dim: usize) {
         let (own, late) = vectors.split_at_mut(self.rows.len() * dim);
-        for (own, row) in own.chunks_exact_mut(dim).zip(&self.rows) {
-            add_weighted(own, late.get(row * dim..(row + 1) * dim).unwrap_or_default(), self.weight);
-        }
+        add_contexts(own, late, &self.rows, dim, self.weight);
         vectors.truncate(self.rows.len() * dim);
     }
 }

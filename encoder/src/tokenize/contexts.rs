@@ -1,7 +1,9 @@
 //! The documents in which passages stand, each read once for all of its passages.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
+use dyad_corpus::PassagePlace;
 use rayon::prelude::*;
 
 use super::tokenizer::{Tokenizer, Tokens};
@@ -53,9 +55,46 @@ impl Tokenizer {
         let windows = documents.par_iter().map(|of| self.windows_of(tower, of)).collect::<Result<_, _>>()?;
         Ok(ContextTokens::of(documents, windows, passages))
     }
+
+    /// The tokens of the documents in which passages stand.
+    pub(crate) fn contexts_of_passages(
+        &self,
+        tower: Tower,
+        passages: &[&PassagePlace],
+    ) -> Result<ContextTokens, Error> {
+        let mut numbers: HashMap<u128, usize> = HashMap::new();
+        let mut documents: Vec<PassagesOfDocument<'_>> = Vec::new();
+        for (number, place) in passages.iter().enumerate() {
+            let passage = PassageBytes { number, bytes: place.bytes() };
+            let document = *numbers.entry(place.digest()).or_insert(documents.len());
+            match documents.get_mut(document) {
+                Some(of) => of.passages.push(passage),
+                None => documents.push(PassagesOfDocument { document: place.document(), passages: vec![passage] }),
+            }
+        }
+        self.contexts(tower, &documents, passages.len())
+    }
+}
+
+/// The tokens of a passage in the window of its document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ContextPlace {
+    /// Number of the window among [`ContextTokens::contexts`].
+    pub(crate) window: usize,
+    /// Its tokens in that.
+    pub(crate) tokens: Range<usize>,
 }
 
 impl ContextTokens {
+    /// The place of each passage.
+    pub(crate) fn places(&self) -> Vec<ContextPlace> {
+        let of_window = |(window, tokens): (usize, &Tokens)| {
+            tokens.spans.iter().map(|span| ContextPlace { window, tokens: span.clone() }).collect::<Vec<_>>()
+        };
+        let all: Vec<ContextPlace> = self.contexts.iter().enumerate().flat_map(of_window).collect();
+        self.rows.iter().filter_map(|row| all.get(*row).cloned()).collect()
+    }
+
     /// Of documents with these windows; `passages` is the number of their passages in all.
     pub(crate) fn of(documents: &[PassagesOfDocument<'_>], windows: Vec<Vec<DocumentWindow>>, passages: usize) -> Self {
         let mut found = Self { contexts: Vec::new(), rows: vec![0; passages], cut: vec![false; passages] };
@@ -80,8 +119,15 @@ impl ContextTokens {
     }
 }
 
+/// Adds to every row of `own` the vector of its passage in its document: that of `late` whose number `rows` has.
+pub(crate) fn add_contexts(own: &mut [f32], late: &[f32], rows: &[usize], dim: usize, weight: f32) {
+    for (own, row) in own.chunks_exact_mut(dim).zip(rows) {
+        add_weighted(own, late.get(row * dim..(row + 1) * dim).unwrap_or_default(), weight);
+    }
+}
+
 /// `own + weight * late`, of unit length: the vector of a passage by itself, and the mean of its tokens in its document.
-pub(crate) fn add_weighted(own: &mut [f32], late: &[f32], weight: f32) {
+fn add_weighted(own: &mut [f32], late: &[f32], weight: f32) {
     for (value, late) in own.iter_mut().zip(late) {
         *value += weight * late;
     }

@@ -8,7 +8,7 @@
 use tch::{TchError, Tensor};
 
 use super::objective::{Embedded, Loss, Objective};
-use super::vectors::{Towers, joined};
+use super::vectors::{BatchAnswers, Towers, joined};
 use crate::data::TrainBatch;
 use crate::error::{Error, torch};
 use crate::loss::Temperature;
@@ -84,16 +84,13 @@ fn parts(batch: &TrainBatch, chunk: usize) -> Vec<Part> {
 }
 
 fn embed(towers: Towers<'_>, batch: &TrainBatch, part: &Part) -> Result<Rows, Error> {
-    let texts = |all: &'_ [Tokens]| -> Vec<Tokens> {
-        part.places().iter().filter_map(|&place| all.get(place).cloned()).collect()
-    };
-    let answers = texts(&batch.answers);
-    let answers: Vec<&Tokens> = answers.iter().collect();
+    let places = part.places().iter().copied();
+    let answers = BatchAnswers::at(batch, places.clone());
     match part {
         Part::Negatives(_) => Ok([None, Some(towers.answers(&answers)?), None, None]),
         Part::Pairs(_) => {
-            let questions = texts(&batch.questions);
-            let vectors = towers.pairs(&questions.iter().collect::<Vec<_>>(), &answers)?;
+            let questions: Vec<&Tokens> = places.filter_map(|place| batch.questions.get(place)).collect();
+            let vectors = towers.pairs(&questions, &answers)?;
             let [cross_questions, cross_answers] = vectors.cross.map_or([None, None], |cross| cross.map(Some));
             Ok([Some(vectors.questions), Some(vectors.answers), cross_questions, cross_answers])
         }

@@ -7,7 +7,7 @@ use dyad_corpus::metrics::{Average, Evaluation, Metric, drop_identical, evaluate
 use dyad_corpus::qrels::{self, Qrels};
 use dyad_corpus::queries;
 use dyad_corpus::run::Run;
-use dyad_corpus::{BeirFolder, CorpusReader, ReadOptions};
+use dyad_corpus::{BeirFolder, CorpusReader, PassageContext, PassagePlace, ReadOptions};
 use rayon::prelude::*;
 use tch::Device;
 
@@ -15,7 +15,8 @@ use super::TrainError;
 use crate::config::Tower;
 use crate::data::best_answers;
 use crate::error::Error;
-use crate::tokenize::{Tokenizer, Tokens};
+use crate::model::Model;
+use crate::tokenize::{ContextTokens, Tokenizer, Tokens, add_contexts};
 
 /// The metrics, in the order of reports.
 pub const METRICS: [Metric; 6] = [
@@ -39,12 +40,23 @@ pub type Embed<'a> = dyn Fn(Tower, &[Tokens]) -> Result<Option<Vec<f32>>, Error>
 /// A cross encoder's logits of tokenized pairs, in their order; nothing when it was told to stop.
 pub type Score<'a> = dyn Fn(&[Tokens]) -> Result<Option<Vec<f32>>, Error> + 'a;
 
+/// What of its document reaches the vector of a passage that is searched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EvaluatedContext {
+    /// Title, and tokens in the document.
+    pub context: PassageContext,
+    /// File of the documents that the passages of the corpus were cut from; needed where a context reads these.
+    pub documents: Option<PathBuf>,
+}
+
 /// Judged questions and a corpus, tokenized.
 #[derive(Debug)]
 pub struct Evaluator {
     path: PathBuf,
     questions: Judged,
     documents: Judged,
+    /// The documents in which the passages of the corpus stand, and the weight of their tokens in these.
+    late: Option<(ContextTokens, f32)>,
     qrels: Qrels,
 }
 
@@ -65,7 +77,18 @@ impl Judged {
 
 impl Evaluator {
     /// Reads a BEIR folder: the questions that a split has judged, and all documents with their titles, as they are indexed.
-    pub fn open(folder: &Path, split: &str, tokenizer: &Tokenizer) -> Result<Self, TrainError> {
+    pub fn open(folder: &Path, split: &str, encoder: &Model) -> Result<Self, TrainError> {
+        Self::open_in(&EvaluatedContext::default(), folder, split, encoder)
+    }
+
+    /// The same of passages whose vectors have another context.
+    pub fn open_in(
+        EvaluatedContext { context, documents }: &EvaluatedContext,
+        folder: &Path,
+        split: &str,
+        encoder: &Model,
+    ) -> Result<Self, TrainError> {
+        let tokenizer = encoder.tokenizer();
         if !folder.is_dir() {
             return Err(TrainError::NoFolder { path: folder.to_owned(), split: split.to_owned() });
         }
@@ -77,6 +100,11 @@ impl Evaluator {
             .map(|query| (query.key, query.text))
             .unzip();
         let refuse = |reason: String| Err(TrainError::Evaluation { path: folder.to_owned(), reason });
+        if context.late_weight().is_some() && !encoder.pools_means(Tower::Answer) {
+            return refuse(format!(
+                "context `{context}`: expected a model whose vectors are the means of its token vectors, of which passages have some. Use `title`"
+            ));
+        }
         let asked: HashSet<&String> = keys.iter().collect();
         if let Some(key) = qrels.keys().find(|key| !asked.contains(key)) {
             return refuse(format!("split `{split}` judges question `{key}`, which `queries.jsonl` lacks"));
@@ -85,15 +113,32 @@ impl Evaluator {
             texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect()
         };
         let questions = Judged { tokens: encode(Tower::Question, &texts)?, keys, texts };
-        let (mut keys, mut texts) = (Vec::new(), Vec::new());
-        for document in CorpusReader::open(&beir.corpus()?, &ReadOptions::default())? {
+        let read = ReadOptions { documents: documents.clone(), ..ReadOptions::default() };
+        let (mut keys, mut texts, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+        let mut places: Vec<PassagePlace> = Vec::new();
+        for document in CorpusReader::open(&beir.corpus()?, &read)? {
             let document = document?.value;
             texts.push(document.passage().into_owned());
+            tokens.push(document.passage_in(*context).into_owned());
+            if context.late_weight().is_some() {
+                let Some(place) = document.place else {
+                    let key = document.key;
+                    return refuse(format!(
+                        "context `{context}`: document `{key}` is no passage of another one. Name the file of the documents that the passages were cut from"
+                    ));
+                };
+                places.push(place);
+            }
             keys.push(document.key);
         }
         check_judged(folder, split, &qrels, &keys)?;
-        let documents = Judged { tokens: encode(Tower::Answer, &texts)?, keys, texts };
-        Ok(Self { path: folder.to_owned(), questions, documents, qrels })
+        let documents = Judged { tokens: encode(Tower::Answer, &tokens)?, keys, texts };
+        let contexts = |weight| {
+            let places: Vec<&PassagePlace> = places.iter().collect();
+            tokenizer.contexts_of_passages(Tower::Answer, &places).map(|tokens| (tokens, weight))
+        };
+        let late = context.late_weight().map(contexts).transpose()?;
+        Ok(Self { path: folder.to_owned(), questions, documents, late, qrels })
     }
 
     /// How many questions and documents there are.
@@ -101,10 +146,15 @@ impl Evaluator {
         (self.questions.keys.len(), self.documents.keys.len())
     }
 
-    /// The best documents of each question by inner product; nothing when embedding was told to stop.
+    /// The best documents of each question by inner product; nothing when embedding was told to stop. With a context that reads documents `embed` has
+    /// to give vectors of unit length.
     pub fn search(&self, embed: &Embed<'_>, dim: usize, device: Device) -> Result<Option<Run>, TrainError> {
         let Some(questions) = embed(Tower::Question, &self.questions.tokens)? else { return Ok(None) };
-        let Some(documents) = embed(Tower::Answer, &self.documents.tokens)? else { return Ok(None) };
+        let Some(mut documents) = embed(Tower::Answer, &self.documents.tokens)? else { return Ok(None) };
+        if let Some((tokens, weight)) = &self.late {
+            let Some(late) = embed(Tower::Answer, &tokens.contexts)? else { return Ok(None) };
+            add_contexts(&mut documents, &late, &tokens.rows, dim, *weight);
+        }
         let best = best_answers(&questions, &documents, dim, DEPTH, device)?;
         let hits = best.into_iter().map(|ranked| {
             let key = |row: u32| self.documents.keys.get(row as usize).cloned().unwrap_or_default();

@@ -50,7 +50,7 @@ mod vectors;
 
 pub use config::Config;
 pub use error::TrainError;
-pub use evaluate::{DEPTH, Embed, Evaluator, METRICS, Score};
+pub use evaluate::{DEPTH, Embed, EvaluatedContext, Evaluator, METRICS, Score};
 pub use memory::keep_freed_memory;
 pub use run::{Outcome, train};
 pub use step::{Length, Step, StepReport};

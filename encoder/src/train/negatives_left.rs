@@ -81,6 +81,7 @@ mod tests {
         TrainBatch {
             questions: vec![Tokens::default(); 2],
             answers: vec![Tokens::default(); 3],
+            contexts: Vec::new(),
             owners: vec![0],
             excluded,
             teacher: None,

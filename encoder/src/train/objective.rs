@@ -219,6 +219,7 @@ mod tests {
         TrainBatch {
             questions: vec![Tokens::default(); b],
             answers: vec![Tokens::default(); n],
+            contexts: Vec::new(),
             excluded: vec![false; b * n],
             teacher,
             examples: (0..b as u32).collect(),

@@ -15,7 +15,7 @@ use super::evaluate::{Evaluator, METRICS};
 use super::log::RunLog;
 use super::negatives_left::{NegativesLeft, Verdict};
 use super::publish::{lock, start};
-use super::stages::{Miner, check, pairs, sampler, suits};
+use super::stages::{Miner, check, context, pairs, sampler, suits};
 use super::state::{Best, Checkpoints, State};
 use super::step::{Length, Step};
 use crate::config::Tower;
@@ -94,7 +94,7 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
     let model = learned.info().fingerprint.clone();
     began.with_model(out, &model)?.write(out)?;
     let evaluator = match &config.evaluation.data {
-        Some(data) => Some(Evaluator::open(data, &config.evaluation.split, &learned.tokenizer())?),
+        Some(data) => Some(Evaluator::open(data, &config.evaluation.split, &learned)?),
         None => None,
     };
     let hits = match &config.evaluation.run {
@@ -165,15 +165,17 @@ impl Run<'_> {
         saved: Option<(PathBuf, State)>,
     ) -> Result<(Model, Option<Cross>), TrainError> {
         let Self { config, out, directory, compute, cancel, .. } = *self;
+        let context = context(&stage.data, &learned)?;
         let mined = match &stage.mine {
             None => None,
             Some(mine) => {
                 let go_on = || !cancel.is_cancelled();
-                let miner = Miner { learned: &learned, directory, compute, out, seed: config.seed };
+                let context = context.as_deref();
+                let miner = Miner { learned: &learned, directory, compute, context, out, seed: config.seed };
                 Some(self.or_interrupted(miner.mine(stage, mine, &go_on))?)
             }
         };
-        let pairs = pairs(&stage.data, learned.tokenizer(), mined.as_deref())?;
+        let pairs = pairs(&stage.data, context, learned.tokenizer(), mined.as_deref())?;
         suits(stage, &pairs)?;
         let of_checkpoint = saved.as_ref().map(|(_, state)| &state.sampler);
         let sampler = sampler(stage, number, config.seed, pairs, of_checkpoint)?;

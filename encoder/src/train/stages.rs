@@ -8,7 +8,11 @@ use dyad_corpus::examples::{ExampleFormat, ExampleReader};
 use super::TrainError;
 use super::config::{DataConfig, MineConfig, Stage};
 use super::objective::Objective;
-use crate::data::{Candidates, DataError, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState, mine_file};
+use crate::config::Tower;
+use crate::data::{
+    Candidates, DataError, ExampleContext, MiningEncoder, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState,
+    mine_file,
+};
 use crate::device::Compute;
 use crate::model::{Mode, Model};
 use crate::tokenize::{Budget, Tokenizer};
@@ -61,13 +65,27 @@ fn has_negatives(stage: &Stage, with_negatives: usize, examples: usize) -> Resul
     Err(DataError::NoNegatives { stage: stage.name.clone(), wanted, examples })
 }
 
+/// The documents in which the passages of a stage stand, where its vectors know these.
+pub(super) fn context(data: &DataConfig, learned: &Model) -> Result<Option<Arc<ExampleContext>>, TrainError> {
+    let Some((context, documents)) = data.context.zip(data.documents.as_ref()) else { return Ok(None) };
+    if context.late_weight().is_some() && !learned.pools_means(Tower::Answer) {
+        return Err(TrainError::Setting {
+            setting: "data.context".to_owned(),
+            expected: "none or title with a model whose vectors are not the means of its token vectors".to_owned(),
+            got: context.to_string(),
+        });
+    }
+    Ok(ExampleContext::open(context, documents)?.map(Arc::new))
+}
+
 /// Reads the examples of a stage; of files that were mined where `mined` names one.
 pub(super) fn pairs(
     data: &DataConfig,
+    context: Option<Arc<ExampleContext>>,
     tokenizer: Arc<Tokenizer>,
     mined: Option<&Path>,
 ) -> Result<Arc<Pairs>, TrainError> {
-    let mut builder = PairsBuilder::new(tokenizer, data.pairs());
+    let mut builder = PairsBuilder::new(tokenizer, data.pairs()).in_context(context);
     for mut reader in readers(data, mined)? {
         builder.extend(reader.by_ref())?;
         let skipped = reader.skipped();
@@ -78,10 +96,12 @@ pub(super) fn pairs(
     }
     let pairs = builder.finish()?;
     let ((questions, answers), (long_questions, long_answers)) = (pairs.texts(), pairs.truncated());
+    let (windows, _) = pairs.windows();
     tracing::info!(
         examples = pairs.len(),
         questions,
         answers,
+        windows,
         long_questions,
         long_answers,
         with_negatives = pairs.with_negatives(),
@@ -125,8 +145,11 @@ pub(super) struct Miner<'a> {
     /// The model's directory.
     pub(super) directory: &'a Path,
     pub(super) compute: &'a Compute,
-    /// Seed of the run.
+    /// The documents in which passages are read.
+    pub(super) context: Option<&'a ExampleContext>,
+    /// Directory of the run.
     pub(super) out: &'a Path,
+    /// Seed of the run.
     pub(super) seed: u64,
 }
 
@@ -147,10 +170,11 @@ impl Miner<'_> {
         // What mines is what would be served: the weights as they are now, opened for inference.
         let model = Model::of(&self.learned.checkpoint(self.directory)?, self.compute, Mode::Inference)?;
         let options = config.options(self.seed);
-        let settings = (&options, Budget::of(self.compute.device, self.compute.dtype));
+        let budget = Budget::of(self.compute.device, self.compute.dtype);
+        let encoder = MiningEncoder { model: &model, budget, context: self.context };
         let examples = || readers(&stage.data, None);
         let candidates = config.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
-        let found = mine_file(&model, &examples, candidates, settings, &file, go_on)?;
+        let found = mine_file(encoder, &examples, candidates, &options, &file, go_on)?;
         tracing::info!(
             stage = stage.name,
             examples = found.mined.examples,

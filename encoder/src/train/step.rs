@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
+use dyad_corpus::PassageContext;
 use tch::{TchError, Tensor};
 
 use super::config::Stage;
 use super::objective::{Loss, Objective};
-use super::vectors::Towers;
+use super::vectors::{BatchAnswers, Towers};
 use super::{cache, candidates};
 use crate::cross::Cross;
 use crate::data::TrainBatch;
@@ -16,7 +17,6 @@ use crate::device::Compute;
 use crate::error::{Error, torch};
 use crate::model::{Model, ModelKind, Parameter};
 use crate::optim::{Clipping, Gradients, Optimizer, Outcome, Schedule};
-use crate::tokenize::Tokens;
 
 /// Prefix of the names in a checkpoint.
 const PARAMETER: &str = "parameter/";
@@ -51,7 +51,7 @@ pub struct StepReport {
     pub temperature: f64,
     /// Questions.
     pub examples: usize,
-    /// Tokens of questions and answers.
+    /// Tokens of questions, of answers, and of the windows of documents in which these are read.
     pub tokens: usize,
 }
 
@@ -72,6 +72,7 @@ pub struct Step {
     each_side: bool,
     schedule: Schedule,
     chunk: usize,
+    late_weight: Option<f32>,
     length: Length,
     taken: u64,
 }
@@ -127,6 +128,7 @@ impl Step {
             each_side,
             schedule,
             chunk,
+            late_weight: stage.data.context.and_then(PassageContext::late_weight),
             length,
             taken,
         })
@@ -171,7 +173,7 @@ impl Step {
             rate: 0.0,
             temperature: 0.0,
             examples: batches.iter().map(|batch| batch.questions.len()).sum(),
-            tokens: batches.iter().flat_map(|batch| batch.questions.iter().chain(&batch.answers)).map(length).sum(),
+            tokens: batches.iter().map(tokens).sum(),
         };
         let mut sum: Option<Gradients> = None;
         for batch in batches {
@@ -213,16 +215,19 @@ impl Step {
         if self.learned.info().kind == ModelKind::CrossEncoder {
             return candidates::gradients(&self.learned, &self.tensors, batch, self.chunk);
         }
-        let towers = Towers { learned: &self.learned, cross: self.cross.as_ref(), length: self.objective.length() };
+        let towers = Towers {
+            learned: &self.learned,
+            cross: self.cross.as_ref(),
+            length: self.objective.length(),
+            late_weight: self.late_weight,
+        };
         let whole_epochs = batch.cursor.epoch as f64;
         let epoch = whole_epochs + batch.cursor.position as f64 / self.length.batches.max(1) as f64;
         let fits = self.chunk == 0 || self.chunk >= batch.questions.len().max(batch.answers.len());
         if !fits {
             return cache::gradients(towers, &self.objective, &self.tensors, batch, (epoch, self.chunk));
         }
-        let questions: Vec<&Tokens> = batch.questions.iter().collect();
-        let answers: Vec<&Tokens> = batch.answers.iter().collect();
-        let vectors = towers.batch(&questions, &answers)?;
+        let vectors = towers.batch(batch)?;
         let loss = self.objective.loss(&vectors, batch, epoch)?;
         let gradients = Gradients::of(&loss.whole, &self.tensors).map_err(torch("running backward"))?;
         Ok((gradients, loss))
@@ -280,8 +285,10 @@ fn copy(mut pairs: Vec<(Tensor, Tensor)>) -> Result<(), String> {
     copied.map_err(|error: TchError| error.to_string())
 }
 
-fn length(tokens: &Tokens) -> usize {
-    tokens.ids.len()
+/// Tokens that a batch reads.
+fn tokens(batch: &TrainBatch) -> usize {
+    let of_questions: usize = batch.questions.iter().map(|question| question.ids.len()).sum();
+    of_questions + BatchAnswers::at(batch, 0..batch.answers.len()).count()
 }
 
 fn add(report: &mut StepReport, loss: &Loss, share: f64) -> Result<(), TchError> {

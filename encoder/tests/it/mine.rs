@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use dyad_corpus::examples::{Example, ExampleOptions, ExampleReader, Passage};
-use dyad_encoder::data::{Candidates, DataError, MineOptions, MinedFile, mine_file};
+use dyad_encoder::data::{Candidates, DataError, MineOptions, MinedFile, MiningEncoder, mine_file};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Model, Tower};
 use dyad_proto::client::Credentials;
@@ -119,7 +119,8 @@ fn mine(
     out: &Path,
 ) -> Result<MinedFile, DataError> {
     let read = || Ok(vec![ExampleReader::open(data, &ExampleOptions::default())?]);
-    mine_file(encoder, &read, candidates, (options, Budget::CPU), out, &|| true)
+    let encoder = MiningEncoder { model: encoder, budget: Budget::CPU, context: None };
+    mine_file(encoder, &read, candidates, options, out, &|| true)
 }
 
 fn read(path: &Path) -> Vec<Example> {

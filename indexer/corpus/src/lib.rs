@@ -47,11 +47,11 @@ pub use error::Error;
 pub use judged::Judged;
 pub use key_lines::KeyLines;
 pub use metadata::Metadata;
-pub use place::PassagePlace;
+pub use place::{PassagePlace, PassageSpan};
 pub use problem::{EmbeddingsProblem, Problem};
 #[cfg(feature = "clap")]
 pub use read::ReadArguments;
 pub use read::{
-    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split, check_key,
-    is_stream,
+    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split,
+    WholeDocuments, check_key, is_stream,
 };

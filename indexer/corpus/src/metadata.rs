@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::compact::compact;
+use crate::place::PassageSpan;
 use crate::raw_fields::RawFields;
 
 /// One JSON object with at least one field: without white space between its parts, each field once, and numbers as they were written.
@@ -53,6 +54,12 @@ impl Metadata {
     /// The object.
     pub fn as_json(&self) -> &str {
         &self.json
+    }
+
+    /// Where a passage stands in its document: `document`, `start` and `end`. Nothing where it does not say so.
+    pub fn span(&self) -> Option<PassageSpan> {
+        let fields: Map<String, Value> = serde_json::from_str(&self.json).ok()?;
+        PassageSpan::of_fields(fields.get("document")?.as_str()?, &fields)
     }
 
     /// The object, to be written as a part of other JSON.

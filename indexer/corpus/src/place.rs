@@ -3,7 +3,27 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_128;
+
+/// Where a passage stands, as its record says it: the text of the document is elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PassageSpan {
+    /// The key of its document.
+    pub document: String,
+    /// Its first character in the document: Unicode code points, as Python counts them.
+    pub start: usize,
+    /// The character after its last one.
+    pub end: usize,
+}
+
+impl PassageSpan {
+    /// In the document with this key, by the fields `start` and `end`; nothing where one is not there, or no number of a character.
+    pub(crate) fn of_fields(document: &str, fields: &Map<String, Value>) -> Option<Self> {
+        let number = |field: &str| fields.get(field)?.as_u64().and_then(|at| usize::try_from(at).ok());
+        Some(Self { document: document.to_owned(), start: number("start")?, end: number("end")? })
+    }
+}
 
 /// A passage as a part of its document.
 #[derive(Debug, Clone)]

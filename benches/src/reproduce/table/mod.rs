@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use dyad_corpus::PassageContext;
 use dyad_encoder::Dtype;
 use dyad_encoder::loss::Similarity;
 use dyad_encoder::train::DEPTH;
@@ -73,6 +74,11 @@ pub(crate) struct Evaluated {
     pub(crate) split: String,
     #[serde(default = "cosine")]
     pub(crate) similarity: Similarity,
+    /// What of its document reaches a passage's vector.
+    #[serde(default)]
+    pub(crate) context: PassageContext,
+    /// File of the documents that the passages were cut from.
+    pub(crate) documents: Option<String>,
 }
 
 defaults! {
@@ -226,6 +232,13 @@ impl Table {
         plain_names("name", [self.name.as_str()])?;
         plain_names("variant.name", self.variants.iter().map(|variant| variant.name.as_str()))?;
         plain_names("evaluation.name", self.evaluations.iter().map(|evaluation| evaluation.name.as_str()))?;
+        for Evaluated { name, similarity, context, .. } in &self.evaluations {
+            if context.late_weight().is_some() && *similarity != Similarity::Cosine {
+                return Err(format!(
+                    "evaluation `{name}`: context `{context}` is of vectors of unit length: expected similarity cosine"
+                ));
+            }
+        }
         let against = self.variants.iter().filter_map(|variant| variant.against.as_ref());
         for name in against.chain([&self.baseline]) {
             if self.variant(name).is_none() {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
+use dyad_corpus::PassageContext;
+
 use super::{Config, Init, LossConfig, Stage, TrainedKind};
 use crate::config::Sharing;
 use crate::device::Dtype;
@@ -40,7 +42,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
         if stage.name.is_empty() || !plain || !names.insert(&stage.name) {
             return refuse("stages.name", "letters, digits, `-` and `_`, each name once", &stage.name);
         }
-        check_stage(stage)?;
+        check_stage(config, stage)?;
     }
     Ok(())
 }
@@ -90,7 +92,7 @@ fn refuse(setting: &str, expected: &str, got: &dyn Display) -> Result<(), String
     Err(format!("`{setting}` must be {expected}, got: {got}"))
 }
 
-fn check_stage(stage: &Stage) -> Result<(), String> {
+fn check_stage(config: &Config, stage: &Stage) -> Result<(), String> {
     let of = |setting: &str| format!("stages.{}.{setting}", stage.name);
     let batch = &stage.batch;
     for (setting, value) in [("batch.size", batch.size), ("batch.accumulate", batch.accumulate)] {
@@ -135,7 +137,42 @@ fn check_stage(stage: &Stage) -> Result<(), String> {
             return refuse(&of(setting), "a positive number", &value);
         }
     }
+    check_context(config, stage, &of)?;
     if stage.loss.endx.is_some() { check_endx(&stage.loss, &of) } else { Ok(()) }
+}
+
+/// Refuses a context that cannot be had, or that something else contradicts.
+fn check_context(config: &Config, stage: &Stage, of: &dyn Fn(&str) -> String) -> Result<(), String> {
+    let late = stage.data.context.and_then(PassageContext::late_weight);
+    if late.is_none() && stage.data.documents.is_some() {
+        let got = stage.data.context.map_or_else(|| "none".to_owned(), |context| context.to_string());
+        return refuse(&of("data.context"), "late or title+late with data.documents, which nothing else reads", &got);
+    }
+    let Some(context) = stage.data.context else { return Ok(()) };
+    if context.has_title() && !stage.data.titles {
+        return refuse(&of("data.context"), "none or late with data.titles = false", &context);
+    }
+    if late.is_none() {
+        return Ok(());
+    }
+    if stage.data.documents.is_none() {
+        return refuse(&of("data.documents"), &format!("a file with data.context = \"{context}\""), &"none");
+    }
+    let without = [
+        (
+            "type = \"cross-encoder\", which reads a passage with its question",
+            config.model.kind == TrainedKind::CrossEncoder,
+        ),
+        ("[loss.endx], whose cross encoder reads answers by themselves", stage.loss.endx.is_some()),
+        (
+            "loss.similarity = \"inner-product\", whose vectors have any length",
+            stage.loss.similarity != Similarity::Cosine,
+        ),
+    ];
+    match without.iter().find(|(_, is)| *is) {
+        Some((other, _)) => refuse(&of("data.context"), &format!("none or title with {other}"), &context),
+        None => Ok(()),
+    }
 }
 
 /// Most that the terms within questions and within answers may weigh, where these are not near themselves alone.

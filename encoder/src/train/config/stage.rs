@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use dyad_corpus::PassageContext;
 use dyad_corpus::examples::{ExampleFormat, ExampleOptions, Flawed};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +57,12 @@ pub struct DataConfig {
     pub answer_tokens: usize,
     /// A passage's title stands before its text.
     pub titles: bool,
+    /// What of its document reaches an answer's vector, in place of `titles`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<PassageContext>,
+    /// File of the documents that answers were cut from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<PathBuf>,
 }
 
 impl DataConfig {
@@ -69,7 +76,8 @@ impl DataConfig {
     }
 
     pub(crate) fn pairs(&self) -> PairOptions {
-        let Self { question_tokens, answer_tokens, titles, .. } = *self;
+        let Self { question_tokens, answer_tokens, .. } = *self;
+        let titles = self.context.map_or(self.titles, PassageContext::has_title);
         PairOptions { question_tokens, answer_tokens, titles }
     }
 }

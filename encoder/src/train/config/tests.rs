@@ -7,24 +7,37 @@ use super::same::difference;
 use super::*;
 use crate::optim::OptimizerSettings;
 
-/// The default with every setting that is commented out, but those of one table: [mine] and [loss.distillation] exclude each other.
-fn uncommented(but: &str) -> String {
+/// Keys of answers that are read in their documents, which exclude [loss.endx].
+const CONTEXT: [&str; 2] = ["context", "documents"];
+
+/// The default with every setting that is commented out, but those of some tables, and some keys: [mine] and [loss.distillation] exclude each other.
+fn uncommented(but: &[&str]) -> String {
     let setting = |line: &str| {
         let Some(rest) = line.strip_prefix("# ") else { return false };
         let key = rest.split(['=', '.', ']']).next().unwrap_or_default().trim().trim_start_matches('[');
         let named = key.chars().all(|letter| letter.is_ascii_lowercase() || "-1".contains(letter)) && !key.is_empty();
-        named && ![but, "run"].contains(&key) && (rest.contains(" = ") || rest.starts_with('['))
+        named && key != "run" && !but.contains(&key) && (rest.contains(" = ") || rest.starts_with('['))
+    };
+    let begins_table = |line: &str, table: &str| {
+        let rest = line.strip_prefix("# [").and_then(|rest| rest.strip_prefix(table));
+        rest.is_some_and(|rest| rest.starts_with([']', '.']))
     };
     let mut left_out = false;
     let line = |line: &'static str| {
-        left_out = !line.is_empty() && (left_out || line == format!("# [{but}]"));
+        left_out = !line.is_empty() && (left_out || but.iter().any(|but| begins_table(line, but)));
         if setting(line) && !left_out { &line[2..] } else { line }
     };
     let text = DEFAULT.lines().map(line).collect::<Vec<_>>().join("\n");
     // What is commented out asks for some, and ENDX for its own similarity.
-    text.replace("negatives = 0", "negatives = 1")
-        .replacen("similarity = \"cosine\"", "similarity = \"inner-product\"", 1)
-        .replacen("temperature = 0.05", "temperature = 1.0", 1)
+    let text = text.replace("negatives = 0", "negatives = 1");
+    if but.contains(&"loss.endx") {
+        return text;
+    }
+    text.replacen("similarity = \"cosine\"", "similarity = \"inner-product\"", 1).replacen(
+        "temperature = 0.05",
+        "temperature = 1.0",
+        1,
+    )
 }
 
 #[test]
@@ -34,7 +47,7 @@ fn what_is_printed_is_the_default() {
     assert_eq!(nothing.stages.len(), 1);
     assert_eq!(nothing.stages[0].optimizer, OptimizerSettings::AdamW(crate::optim::AdamWSettings::default()));
     // Settings that are absent by default are in the text too, and are read as they stand there.
-    let all = Config::parse(&uncommented("loss.distillation")).unwrap();
+    let all = Config::parse(&uncommented(&[&CONTEXT[..], &["loss.distillation"]].concat())).unwrap();
     assert_eq!(all.stages.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(), ["pretrain", "fine-tune"]);
     let [pretrain, tune] = &all.stages[..] else { panic!() };
     // The cross-encoder branch is initialised from the seed of the run.
@@ -44,7 +57,7 @@ fn what_is_printed_is_the_default() {
     assert_eq!(pretrain.mine, Some(MineConfig { corpus: Some("corpus.jsonl".into()), ..MineConfig::default() }));
     assert_eq!((tune.batch.negatives, tune.mine.as_ref().unwrap().rank_end, tune.training.steps), (1, 50, Some(20000)));
     let distillation = DistillationConfig { kind: DistillationKind::Kl, weight: 1.0, temperature: 1.0, scale: 1.0 };
-    let distilled = Config::parse(&uncommented("mine")).unwrap();
+    let distilled = Config::parse(&uncommented(&[&CONTEXT[..], &["mine"]].concat())).unwrap();
     assert!(distilled.stages.iter().all(|stage| stage.loss.distillation == Some(distillation) && stage.mine.is_none()));
     let model = &all.model;
     assert_eq!((model.sharing, model.encoder), (Some(crate::config::Sharing::SDE), Some(EncoderKind::Lstm)));
@@ -62,11 +75,13 @@ fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
 #[test]
 fn every_setting_stands_in_the_text() {
     let mut found = Vec::new();
-    for but in ["mine", "loss.distillation"] {
-        let all = Config::parse(&uncommented(but)).unwrap();
+    let without_context = |table| [&CONTEXT[..], &[table]].concat();
+    for but in [without_context("mine"), without_context("loss.distillation"), vec!["loss.endx", "loss.distillation"]] {
+        let all = Config::parse(&uncommented(&but)).unwrap();
         paths(&serde_json::from_str(&all.facts().unwrap()).unwrap(), "", &mut found);
     }
     assert!(found.len() > 70, "{}", found.len());
+    assert!(CONTEXT.iter().all(|key| found.iter().any(|path| path.ends_with(&format!("data.{key}")))));
     for path in found {
         let key = path.rsplit('.').next().unwrap();
         assert!(DEFAULT.contains(&format!("{key} = ")), "{path}");

@@ -5,6 +5,7 @@
 //! | `fixture.rs` | 64 pairs, tiny models, settings, the binary |
 //! | `overfit.rs` | every sharing, every family and ENDX learn 64 pairs by heart |
 //! | `step.rs` | the gradient cache and accumulation against one large batch |
+//! | `context.rs` | answers that are read in their documents: against the formula, whole runs, what is refused |
 //! | `cross_encoder.rs` | a cross encoder: learned, killed, read by Python, refused |
 //! | `endx.rs` | ENDX on a small real task, next to the dual encoder alone |
 //! | `resume.rs` | killed, interrupted, without room: runs that go on |
@@ -13,6 +14,7 @@
 //! | `readme.rs` | README's example |
 //! | `refuse.rs` | what cannot be trained |
 
+mod context;
 mod cross_encoder;
 mod endx;
 mod fixture;

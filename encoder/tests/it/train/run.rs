@@ -19,7 +19,7 @@ fn metrics(place: &Place, out: &str, what: &str) -> Vec<Value> {
 
 fn evaluate(place: &Place, model: &str) -> f64 {
     let encoder: Model = open(&place.path(model));
-    let evaluator = Evaluator::open(&place.path("beir"), "dev", &encoder.tokenizer()).unwrap();
+    let evaluator = Evaluator::open(&place.path("beir"), "dev", &encoder).unwrap();
     assert_eq!(evaluator.size(), (PAIRS, PAIRS));
     let embed = |tower: Tower, texts: &[Tokens]| encoder.embed_all(tower, texts, Budget::CPU).map(Some);
     let run = evaluator.search(&embed, encoder.info().dim, tch::Device::Cpu).unwrap().unwrap();

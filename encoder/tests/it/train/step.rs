@@ -13,7 +13,7 @@ use super::fixture::{PAIRS, example, model_dir, one_thread, small, stage};
 
 /// Plain gradient descent cannot be had, so that gradients are compared as they are: through the first moments of AdamW, which
 /// after one step are a tenth of them.
-fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> (StepReport, Vec<Tensor>) {
+pub(super) fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> (StepReport, Vec<Tensor>) {
     let learned = Model::open_for_training(directory, &one_thread()).unwrap();
     let settings = format!(
         "{settings}\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 1.0\nepsilon = 1e-2\n[schedule]\nkind = \"constant\"\n[clipping]\nmax-norm = 0.0\n"
@@ -28,7 +28,7 @@ fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> (StepReport
 }
 
 /// The largest difference of two updates, over the largest update.
-fn apart(a: &[Tensor], b: &[Tensor]) -> f64 {
+pub(super) fn apart(a: &[Tensor], b: &[Tensor]) -> f64 {
     let largest = |tensors: &mut dyn Iterator<Item = Tensor>| {
         tensors.map(|tensor| tensor.abs().max().double_value(&[])).fold(0.0, f64::max)
     };

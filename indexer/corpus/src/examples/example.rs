@@ -1,7 +1,9 @@
 //! A training example: a question, its positive and its negative passages.
 use std::borrow::Cow;
 
-use crate::document::joined;
+use crate::document::{Document, joined};
+use crate::metadata::Metadata;
+use crate::place::PassageSpan;
 use crate::problem::Problem;
 
 /// A passage of an example.
@@ -16,12 +18,21 @@ pub struct Passage {
     /// A teacher's score of this passage for the question, where the source has one. Larger is better; only differences
     /// between the passages of one question mean something.
     pub score: Option<f32>,
+    /// Where it stands in its document, where the source says so.
+    pub span: Option<PassageSpan>,
 }
 
 impl Passage {
     /// A passage that is only a text.
     pub fn of(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A document of a corpus, with its place where its metadata say so.
+    pub fn of_document(document: Document) -> Self {
+        let span = document.metadata.as_ref().and_then(Metadata::span);
+        let Document { key, title, text, .. } = document;
+        Self { key: Some(key), title, text, score: None, span }
     }
 
     /// What the answer tower reads: title, one space, text, trimmed.

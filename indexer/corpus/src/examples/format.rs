@@ -19,7 +19,7 @@ pub enum ExampleFormat {
     /// Questions, corpus and the judgements of one split: grades above 0 are positives, others negatives.
     Beir,
     /// `query_id`, `query` (or `query_text`), `positive_passages` and `negative_passages` of `docid`, `title`, `text` and
-    /// optional `score`; or `positive_document_ids` and `negative_document_ids` with a corpus.
+    /// optional `score`, `document`, `start` and `end`; or `positive_document_ids` and `negative_document_ids` with a corpus.
     Tevatron,
     /// `question`, `positive_ctxs`, `hard_negative_ctxs`, `negative_ctxs` of `title`, `text`, `passage_id`. Their `score` is
     /// that of a retriever, with a fixed value for gold passages: it is not a teacher's, and is ignored.
@@ -27,7 +27,8 @@ pub enum ExampleFormat {
     /// sentence-transformers, FlagEmbedding, plain pairs. An array: question, positive, negatives. An object: the question is
     /// `question`, `query` or `anchor`; positives are `positive`, `positives`, `pos`, `answer`, `answers` or `response`,
     /// negatives `negative`, `negatives`, `neg` or `negative_1`, `negative_2` and so on; each a text or a list of texts.
-    /// `title` belongs to the positive where there is one. Scores: `pos_scores` and `neg_scores`, or `scores` (positives,
+    /// `title` belongs to the positive where there is one, and so do `document` (or `paragraph`, the key of its document), `start` and `end` (its
+    /// characters there). Scores: `pos_scores` and `neg_scores`, or `scores` (positives,
     /// then negatives). A `label` is 1 or true for a pair; with negatives it is the margin to each (MarginMSE), read as
     /// scores with the positive at 0.
     Pairs,

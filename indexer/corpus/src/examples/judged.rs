@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::problem::Problem;
 use crate::read::{CorpusReader, ReadOptions};
 
-/// Title and text by key.
+/// Passages by key.
 #[derive(Debug, Default)]
-pub(super) struct Judged(HashMap<String, (String, String)>);
+pub(super) struct Judged(HashMap<String, Passage>);
 
 impl Judged {
     /// Reads the `wanted` documents of a corpus.
@@ -18,7 +18,7 @@ impl Judged {
         for document in CorpusReader::open(corpus, &ReadOptions::default())? {
             let document = document?.value;
             if wanted.contains(&document.key) {
-                documents.insert(document.key, (document.title, document.text));
+                documents.insert(document.key.clone(), Passage::of_document(document));
             }
         }
         Ok(Self(documents))
@@ -26,7 +26,6 @@ impl Judged {
 
     /// One of them.
     pub(super) fn passage(&self, key: &str) -> Result<Passage, Problem> {
-        let (title, text) = self.0.get(key).ok_or_else(|| Problem::UnknownDocument { key: key.to_owned() })?;
-        Ok(Passage { key: Some(key.to_owned()), title: title.clone(), text: text.clone(), score: None })
+        self.0.get(key).cloned().ok_or_else(|| Problem::UnknownDocument { key: key.to_owned() })
     }
 }

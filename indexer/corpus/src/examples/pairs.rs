@@ -2,7 +2,7 @@
 use serde_json::Value;
 
 use super::example::{Example, Passage};
-use super::passages::{give, passages, scores};
+use super::passages::{give, passages, scores, span};
 use crate::problem::Problem;
 use crate::read::{Record, missing, wrong_type};
 
@@ -54,6 +54,11 @@ fn object(mut record: Record) -> Result<Example, Problem> {
         && positive.title.is_empty()
     {
         positive.title = title;
+    }
+    if let (Some(span), [positive]) = (span(&record), positives.as_mut_slice())
+        && positive.span.is_none()
+    {
+        positive.span = Some(span);
     }
     let key = record.optional_key(&["query_id", "qid", "_id", "id"])?;
     teach(&mut record, &mut positives, &mut negatives)?;

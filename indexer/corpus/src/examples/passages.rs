@@ -2,11 +2,14 @@
 use serde_json::Value;
 
 use super::example::Passage;
+use crate::place::PassageSpan;
 use crate::problem::Problem;
 use crate::read::{Record, wrong_type};
 
 /// Names of a passage's key, in the order they are looked for.
 const KEY_FIELDS: &[&str] = &["docid", "passage_id", "psg_id", "_id", "id"];
+/// Names of the key of a passage's document.
+const DOCUMENT_FIELDS: &[&str] = &["document", "paragraph"];
 /// Names of a passage's text.
 const TEXT_FIELDS: &[&str] = &["text", "contents"];
 
@@ -26,15 +29,23 @@ pub(super) fn passage(field: &str, value: Value, scored: bool) -> Result<Passage
         Value::Object(fields) => {
             let mut record = Record(fields);
             let score = if scored { score(record.take(&["score"]))? } else { None };
+            let span = span(&record);
             Ok(Passage {
                 key: record.optional_key(KEY_FIELDS)?,
                 title: record.optional_text(&["title"])?.unwrap_or_default(),
                 text: record.text(TEXT_FIELDS)?,
                 score,
+                span,
             })
         }
         other => Err(wrong_type(field, "a text or an object with `text`", &other)),
     }
+}
+
+/// Where the passage of a record stands in its document; nothing where the record does not say so.
+pub(super) fn span(record: &Record) -> Option<PassageSpan> {
+    let document = DOCUMENT_FIELDS.iter().find_map(|name| record.0.get(*name)?.as_str())?;
+    PassageSpan::of_fields(document, &record.0)
 }
 
 fn score(field: Option<(&str, Value)>) -> Result<Option<f32>, Problem> {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use super::example::{Example, Passage};
 use super::judged::Judged;
 use super::passages::passages;
+use crate::place::PassageSpan;
 use crate::problem::Problem;
 use crate::read::{Record, missing, wrong_type};
 
@@ -61,8 +62,8 @@ fn keys(record: &mut Record, name: &str) -> Result<Vec<String>, Problem> {
     keys.collect()
 }
 
-/// One example as a line of Tevatron's older form, without its line end, with a `score` per passage that has one. Passages
-/// without a key get an empty `docid`.
+/// One example as a line of Tevatron's older form, without its line end, with a `score` per passage that has one, and
+/// `document`, `start` and `end` where it is known where it stands. Passages without a key get an empty `docid`.
 pub fn to_tevatron(example: &Example) -> String {
     let passages = |passages: &[Passage]| -> Value {
         let passage = |passage: &Passage| {
@@ -73,6 +74,11 @@ pub fn to_tevatron(example: &Example) -> String {
             if let Some(score) = passage.score {
                 // The fewest digits that tell it from its neighbours in f32.
                 fields.insert("score".into(), json!(score.to_string().parse::<f64>().unwrap_or_default()));
+            }
+            if let Some(PassageSpan { document, start, end }) = &passage.span {
+                fields.insert("document".into(), json!(document));
+                fields.insert("start".into(), json!(start));
+                fields.insert("end".into(), json!(end));
             }
             Value::Object(fields)
         };

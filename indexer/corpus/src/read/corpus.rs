@@ -111,10 +111,9 @@ impl CorpusReader {
         })
     }
 
-    /// The documents of which the corpus has passages.
-    fn whole_documents(path: &Path) -> Result<WholeDocuments, Error> {
+    /// The documents of a file, of which a corpus or examples have passages: in memory. No stream, as it is read again for each pass over them.
+    pub fn whole_documents(path: &Path) -> Result<WholeDocuments, Error> {
         if is_stream(path) {
-            // It is read again for each pass over the corpus.
             return Err(Error::DocumentsOfStream { path: path.to_owned() });
         }
         let options = ReadOptions { max_text_bytes: usize::MAX, ..ReadOptions::default() };

@@ -71,6 +71,7 @@ pub(crate) use lines::Lines;
 pub(crate) use options::DEFAULT_MAX_TEXT_BYTES;
 pub use options::{FieldNames, Format, ReadOptions, Split};
 pub(crate) use tsv::{Columns, quoted_fields};
+pub use whole_documents::WholeDocuments;
 
 /// Longest key, in bytes. Far above any identifier in use, far below what term dictionaries can hold.
 pub const MAX_KEY_BYTES: usize = 4096;

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::document::{Document, Located};
 use crate::error::Error;
-use crate::place::PassagePlace;
+use crate::place::{PassagePlace, PassageSpan};
 use crate::problem::Problem;
 
 /// Texts of documents by their keys, in memory.
 #[derive(Debug, Default)]
-pub(super) struct WholeDocuments {
+pub struct WholeDocuments {
     by_key: HashMap<String, WholeDocument>,
 }
 
@@ -58,31 +58,43 @@ impl WholeDocuments {
         Ok(Self { by_key })
     }
 
-    /// The place of a passage.
+    /// The place of a passage of a corpus, by its metadata.
     pub(super) fn place(&self, passage: &Document) -> Result<PassagePlace, Problem> {
         let metadata = passage.metadata.as_ref().map_or("{}", |metadata| metadata.as_json());
         let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
-        let wrong = |expected: &str, got: String| Problem::Place { expected: expected.to_owned(), got };
-        let Some(key) = metadata.get("document").and_then(Value::as_str) else {
+        let Some(document) = metadata.get("document").and_then(Value::as_str) else {
             return Err(wrong("metadata `document`, the key of its document", "none".to_owned()));
         };
-        let Some(whole) = self.by_key.get(key) else {
-            return Err(wrong("a document of `--documents`", format!("`{}`", key.escape_debug())));
-        };
-        let number = |field: &str| metadata.get(field).and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
-        let (Some(start), Some(end)) = (number("start"), number("end")) else {
-            return Err(wrong("metadata `start` and `end`, characters of the document", "others".to_owned()));
-        };
-        let places = whole.byte(start).zip(whole.byte(end)).filter(|(first, last)| first < last);
+        let span = Value::as_object(&metadata).and_then(|fields| PassageSpan::of_fields(document, fields));
+        match span {
+            Some(span) => self.place_of(&span, &passage.text),
+            None if !self.by_key.contains_key(document) => Err(unknown(document)),
+            None => Err(wrong("metadata `start` and `end`, characters of the document", "others".to_owned())),
+        }
+    }
+
+    /// The place of a passage with this text.
+    pub fn place_of(&self, span: &PassageSpan, text: &str) -> Result<PassagePlace, Problem> {
+        let PassageSpan { document, start, end } = span;
+        let Some(whole) = self.by_key.get(document) else { return Err(unknown(document)) };
+        let places = whole.byte(*start).zip(whole.byte(*end)).filter(|(first, last)| first < last);
         let Some((first, last)) = places else {
             let expected = format!("`start` and `end` within {} characters", whole.characters);
             return Err(wrong(&expected, format!("{start} and {end}")));
         };
         let there = whole.place.document().get(first..last).unwrap_or_default();
-        if !there.split_whitespace().eq(passage.text.split_whitespace()) {
+        if !there.split_whitespace().eq(text.split_whitespace()) {
             let shown: String = there.chars().take(60).collect();
             return Err(wrong("its text at that place of its document", format!("`{}`", shown.escape_debug())));
         }
         Ok(whole.place.part(first..last).unwrap_or_else(|| whole.place.clone()))
     }
+}
+
+fn unknown(document: &str) -> Problem {
+    wrong("a document of `--documents`", format!("`{}`", document.escape_debug()))
+}
+
+fn wrong(expected: &str, got: String) -> Problem {
+    Problem::Place { expected: expected.to_owned(), got }
 }

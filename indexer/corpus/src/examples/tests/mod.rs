@@ -1,5 +1,7 @@
 //! Every form that is read, every refusal and its text.
 
+mod spans;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +48,7 @@ fn example(question: &str, positives: &[&str], negatives: &[&str]) -> Example {
 }
 
 fn passage(key: &str, title: &str, text: &str) -> Passage {
-    Passage { key: Some(key.into()), title: title.into(), text: text.into(), score: None }
+    Passage { key: Some(key.into()), title: title.into(), text: text.into(), ..Passage::default() }
 }
 
 fn gzip(content: &str) -> Vec<u8> {
