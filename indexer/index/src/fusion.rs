@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::learned_file::LearnedFile;
+use crate::learned_file::{LearnedFile, damaged};
 use crate::storage::WriteLock;
 
 /// Name of the file in the index.
@@ -94,14 +94,20 @@ impl FusionRecord {
 
     /// What was learned for vectors of the model with this fingerprint; none without the file.
     pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
-        let Some(record) = FILE.read::<Self>(index)? else { return Ok(None) };
+        let record = FILE.read(index, Self::parse)?;
+        Ok(record.filter(|record| record.fingerprint == fingerprint))
+    }
+
+    /// What such a file holds; `path` names it in errors.
+    pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let record: Self = FILE.parse(path, bytes)?;
         if !(0.0..=1.0).contains(&record.dense_weight) {
-            return Err(FILE.damaged(index, "`dense_weight` from 0 to 1", record.dense_weight.to_string()));
+            return Err(damaged(path, "`dense_weight` from 0 to 1", record.dense_weight.to_string()));
         }
         if let Some(weight) = record.document_weight.filter(|weight| !(0.0..=MAX_DOCUMENT_WEIGHT).contains(weight)) {
-            return Err(FILE.damaged(index, "`document_weight` from 0 to 10", weight.to_string()));
+            return Err(damaged(path, "`document_weight` from 0 to 10", weight.to_string()));
         }
-        Ok((record.fingerprint == fingerprint).then_some(record))
+        Ok(record)
     }
 
     /// Writes the file, in place of an earlier one. The lock proves that nobody else does.

@@ -21,21 +21,25 @@ pub(crate) struct LearnedFile {
 }
 
 impl LearnedFile {
-    /// Reads the file; none where there is none.
-    pub(crate) fn read<T: DeserializeOwned>(self, index: &Path) -> Result<Option<T>> {
+    /// The file of an index, as `parse` reads it; none where there is none.
+    pub(crate) fn read<T>(self, index: &Path, parse: impl FnOnce(&Path, &[u8]) -> Result<T>) -> Result<Option<T>> {
         let path = index.join(self.name);
-        let bytes = match fs_err::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
-        };
-        let version = serde_json::from_slice::<serde_json::Value>(&bytes);
-        let version = version.map_err(|error| self.damaged(index, "JSON", error.to_string()))?;
+        match fs_err::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            bytes => parse(&path, &bytes?).map(Some),
+        }
+    }
+
+    /// The JSON of such a file; `path` names it in errors.
+    pub(crate) fn parse<T: DeserializeOwned>(self, path: &Path, bytes: &[u8]) -> Result<T> {
+        let version = serde_json::from_slice::<serde_json::Value>(bytes);
+        let version = version.map_err(|error| damaged(path, "JSON", error.to_string()))?;
         let version = version.get("format_version").and_then(serde_json::Value::as_u64);
         let version = version.and_then(|version| u32::try_from(version).ok());
         if let Some(got) = version.filter(|version| *version > self.version) {
-            return Err(Error::Newer { path, got, supported: self.version });
+            return Err(Error::Newer { path: path.to_owned(), got, supported: self.version });
         }
-        serde_json::from_slice(&bytes).map(Some).map_err(|error| self.damaged(index, self.holds, error.to_string()))
+        serde_json::from_slice(bytes).map_err(|error| damaged(path, self.holds, error.to_string()))
     }
 
     /// Writes the file, in place of an earlier one. The lock proves that nobody else does.
@@ -43,15 +47,15 @@ impl LearnedFile {
         let bytes = serde_json::to_vec_pretty(record).map_err(std::io::Error::from)?;
         Ok(write_atomic(&index.join(self.name), &bytes)?)
     }
+}
 
-    /// The error of a file that holds something else.
-    pub(crate) fn damaged(self, index: &Path, expected: &str, got: String) -> Error {
-        Error::Format {
-            path: index.join(self.name),
-            part: "content".to_owned(),
-            expected: expected.to_owned(),
-            got,
-            hint: "Remove the file, or write it again with `dyad-searcher learn`",
-        }
+/// The error of a file that holds something else.
+pub(crate) fn damaged(path: &Path, expected: &str, got: String) -> Error {
+    Error::Format {
+        path: path.to_owned(),
+        part: "content".to_owned(),
+        expected: expected.to_owned(),
+        got,
+        hint: "Remove the file, or write it again with `dyad-searcher learn`",
     }
 }

@@ -22,6 +22,7 @@
 //! | [`shard`] | one shard: write, open, search, verify |
 //! | [`lexical`] | the tantivy index next to the vectors; filters; BM25 with corpus-wide statistics |
 //! | `learned_file` | files of what was learned for an index |
+//! | `learned` | all of these files |
 //! | [`fusion`] | how the two rankings of an index are fused, where that was learned |
 //! | [`reranking`] | what a cross encoder has brought an index, where that was measured |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
@@ -41,6 +42,7 @@ pub mod ground_truth;
 pub mod kernels;
 pub mod language;
 pub mod layout;
+mod learned;
 mod learned_file;
 pub mod lexical;
 pub mod manifest;
@@ -64,6 +66,7 @@ pub use graph::{Graph, Layer};
 pub use ground_truth::{GROUND_TRUTH_FILE, GroundTruth};
 pub use language::TextLanguage;
 pub use layout::{Arranged, Layout};
+pub use learned::{LEARNED_FILES, check_learned};
 pub use model::{BuildRecord, Metric, ModelRecord};
 pub use reranking::{RERANK_FILE, RerankMeasured, RerankRecord};
 pub use rows::VectorRows;

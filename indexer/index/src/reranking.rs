@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::learned_file::LearnedFile;
+use crate::learned_file::{LearnedFile, damaged};
 use crate::storage::WriteLock;
 
 /// Name of the file in the index.
@@ -54,13 +54,19 @@ impl RerankRecord {
 
     /// What was measured with vectors of the model with this fingerprint; none without the file.
     pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
-        let Some(record) = FILE.read::<Self>(index)? else { return Ok(None) };
+        let record = FILE.read(index, Self::parse)?;
+        Ok(record.filter(|record| record.fingerprint == fingerprint))
+    }
+
+    /// What such a file holds; `path` names it in errors.
+    pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let record: Self = FILE.parse(path, bytes)?;
         let RerankMeasured { before, after, .. } = record.measured_on;
         let is_mean = |value: f64| (0.0..=1.0).contains(&value);
         if !is_mean(before) || !is_mean(after) {
-            return Err(FILE.damaged(index, "`before` and `after` from 0 to 1", format!("{before} and {after}")));
+            return Err(damaged(path, "`before` and `after` from 0 to 1", format!("{before} and {after}")));
         }
-        Ok((record.fingerprint == fingerprint).then_some(record))
+        Ok(record)
     }
 
     /// Writes the file, in place of an earlier one. The lock proves that nobody else does.

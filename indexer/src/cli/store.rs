@@ -58,16 +58,18 @@ pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let remote = Remote::open(&arguments.to)?;
     let go_on = || !cancel.is_cancelled();
     let pushed = runtime()?.block_on(push(&arguments.index, &remote, &PushOptions::default(), &go_on)).map_err(told)?;
-    let Pushed { generation, files, bytes, present, is_new } = pushed;
+    let Pushed { generation, files, bytes, present, is_new, learned } = pushed;
     let seconds = began.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();
     if arguments.json {
         let record = json!({
             "url": remote.url(), "generation": generation, "files": files, "bytes": bytes, "present": present, "is_new": is_new,
-            "seconds": seconds,
+            "learned": learned, "seconds": seconds,
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-    } else if is_new {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if is_new {
         let url = remote.url();
         writeln!(
             out,
@@ -80,8 +82,11 @@ pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
             out,
             "{url} has generation {generation} already; {files} files of {bytes} that it lacked were put there"
         )?;
-    } else {
+    } else if learned.is_empty() {
         writeln!(out, "nothing to do: {} has generation {generation} already", remote.url())?;
+    }
+    if !learned.is_empty() {
+        writeln!(out, "put what was learned for the index to {}: {}", remote.url(), learned.join(", "))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -93,7 +98,8 @@ pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     let go_on = || !cancel.is_cancelled();
     let index = &arguments.index;
     let pulled = runtime()?.block_on(pull(&remote, index, &options, &go_on)).map_err(told)?;
-    let Pulled { generation, files, bytes, present, is_new } = pulled;
+    let Pulled { generation, files, bytes, present, is_new, learned } = pulled;
+    let learned: Vec<String> = learned.iter().map(ToString::to_string).collect();
     let seconds = began.elapsed().as_secs_f64();
     let documents = manifest::current(index)?.documents();
     let mut out = io::stdout().lock();
@@ -101,17 +107,22 @@ pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     if arguments.json {
         let record = json!({
             "url": from, "index": to.to_string(), "generation": generation, "documents": documents, "files": files, "bytes": bytes,
-            "present": present, "is_new": is_new, "seconds": seconds,
+            "present": present, "is_new": is_new, "learned": learned, "seconds": seconds,
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
-    } else if is_new {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if is_new {
         writeln!(
             out,
             "pulled generation {generation} ({documents} documents) of {from} into `{to}`: {files} files, {}, {present} were there; {seconds:.1} s",
             Bytes(bytes)
         )?;
-    } else {
+    } else if learned.is_empty() {
         writeln!(out, "nothing to do: `{to}` has generation {generation} of {from} already")?;
+    }
+    for told in learned {
+        writeln!(out, "what was learned for the index: {told}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,6 +13,7 @@ use dyad_index::storage::WriteLock;
 use crate::error::{Error, Result};
 use crate::evict::{self, Found};
 use crate::files::{IndexFile, files_of};
+use crate::learned::{Precedence, fetch_learned};
 use crate::pull::{PullOptions, Pulled, STAGING, missing, pull_generation};
 use crate::remote::{Current, Remote};
 
@@ -87,7 +88,7 @@ impl Mirror {
 
     /// Makes the store's current generation that of the mirror, as [`pull()`](crate::pull()) does. Where the cache would hold more than its limit then,
     /// generations that are neither current nor read are removed first, the oldest first, as many as it takes; where that is not enough, nothing is
-    /// fetched.
+    /// fetched. What was learned for the index becomes the store's, too.
     pub async fn refresh(&self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Pulled> {
         let Some(there) = self.remote.current().await? else {
             return Err(Error::Absent { url: self.remote.url().to_owned() });
@@ -97,12 +98,13 @@ impl Mirror {
         let options = (&options, PATIENCE);
         let pulled = pull_generation(&self.remote, &there, &self.directory, options, go_on).await;
         let pulled = pulled.map_err(|error| self.of_cache(error, there.manifest.generation))?;
+        let learned = fetch_learned(&self.remote, &self.directory, Precedence::Store).await?;
         if !self.has(&there.pointer) {
             // Others that share the cache write it too.
             let _lock = WriteLock::acquire(&self.directory)?;
             write_atomic(&self.directory.join(FETCHED), there.pointer.as_bytes())?;
         }
-        Ok(pulled)
+        Ok(Pulled { learned, ..pulled })
     }
 
     /// Removes all generations but the current one, `keep`, and those that are read; without `keep`, the one before the current one is kept. Returns

@@ -19,6 +19,7 @@
 //! | `files.rs` | the files of a generation |
 //! | `push.rs` | a generation to the store |
 //! | `pull.rs` | the store's current generation to a directory |
+//! | `learned.rs` | what was learned for an index, next to its generations |
 //! | `commit.rs` | a generation published whose files are there already |
 //! | `gc.rs` | what nothing needs is removed |
 //! | `cache.rs` | directories that mirror the indexes of stores, within a number of bytes |
@@ -35,6 +36,7 @@ mod files;
 #[cfg(test)]
 mod fixture;
 mod gc;
+mod learned;
 mod manifests;
 mod objects;
 mod pattern;
@@ -46,6 +48,7 @@ pub use cache::{Cache, Mirror};
 pub use commit::{Committed, commit, is_published};
 pub use error::Error;
 pub use gc::{Collected, gc};
+pub use learned::FetchedLearned;
 pub use objects::{Object, PushOptions, is_plain};
 pub use pattern::find;
 pub use pull::{PullOptions, Pulled, pull};

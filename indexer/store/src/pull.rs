@@ -11,6 +11,7 @@ use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
+use crate::learned::{FetchedLearned, Precedence, fetch_learned};
 use crate::objects::{PARTIAL, all};
 use crate::remote::{Current, Remote};
 
@@ -33,7 +34,7 @@ impl Default for PullOptions {
 }
 
 /// What a pull did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pulled {
     /// The generation that is current now.
     pub generation: u64,
@@ -45,10 +46,14 @@ pub struct Pulled {
     pub present: u64,
     /// Whether the directory's generation is another one than before.
     pub is_new: bool,
+    /// What was learned for the index, where the store has other files than the directory.
+    pub learned: Vec<FetchedLearned>,
 }
 
 /// Makes the store's current generation that of a directory, which is created where it does not exist. Files that it has are kept. Whatever ends it,
 /// the index is as it was, or has all of the new generation; pulling again goes on with what is missing. `go_on` is asked between pieces of files.
+///
+/// What was learned for the index is fetched after it, where the directory has none of its own.
 ///
 /// A directory whose current generation the store does not have is refused: it was changed, and not pushed.
 pub async fn pull(
@@ -58,7 +63,8 @@ pub async fn pull(
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Pulled> {
     let Some(there) = remote.current().await? else { return Err(Error::Absent { url: remote.url().to_owned() }) };
-    pull_generation(remote, &there, index, (options, PATIENCE), go_on).await
+    let pulled = pull_generation(remote, &there, index, (options, PATIENCE), go_on).await?;
+    Ok(Pulled { learned: fetch_learned(remote, index, Precedence::Directory).await?, ..pulled })
 }
 
 /// Makes this generation of a store that of a directory; another pull into it is waited for as long as told.
@@ -120,7 +126,8 @@ pub(crate) async fn pull_generation(
     clear(&staging)?;
     drop(alone);
     let count = fetched.iter().map(|fetched| u64::from(*fetched)).sum();
-    Ok(Pulled { generation, files: count, bytes: needed, present: (files.len() - missing.len()) as u64, is_new: true })
+    let present = (files.len() - missing.len()) as u64;
+    Ok(Pulled { generation, files: count, bytes: needed, present, is_new: true, learned: Vec::new() })
 }
 
 /// Whether the directory's `CURRENT` is the store's.
@@ -130,7 +137,7 @@ fn is_current(index: &Path, there: &Current) -> bool {
 
 /// Nothing was fetched.
 fn already(files: &[IndexFile], generation: u64, is_new: bool) -> Pulled {
-    Pulled { generation, files: 0, bytes: 0, present: files.len() as u64, is_new }
+    Pulled { generation, files: 0, bytes: 0, present: files.len() as u64, is_new, learned: Vec::new() }
 }
 
 /// Refuses a directory that has another manifest under the number, or a current generation that the store has not.

@@ -9,6 +9,7 @@ use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
+use crate::learned::push_learned;
 use crate::objects::{PushOptions, all};
 use crate::remote::Remote;
 
@@ -16,7 +17,7 @@ use crate::remote::Remote;
 const PUSHED: &str = ".pushed";
 
 /// What a push did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
     /// The generation that is current there now.
     pub generation: u64,
@@ -28,15 +29,28 @@ pub struct Pushed {
     pub present: u64,
     /// Whether `CURRENT` was moved; it is not where it names the generation already.
     pub is_new: bool,
+    /// Files of what was learned that were put.
+    pub learned: Vec<&'static str>,
 }
 
 /// Puts the current generation of an index to a store. Whatever ends it, readers of the store find the generation before, or all of this one;
 /// pushing again goes on with the files that are missing.
 ///
 /// The store's current generation has to be one of the index's, or what it has pushed last, or this one: an index that was changed elsewhere is
-/// not overwritten. Of two pushes at once one wins, and the other is told. Nothing is removed from the store. `go_on` is asked between files and
+/// not overwritten. Of two pushes at once one wins, and the other is told. What was learned for the index (`fusion.json`, `rerank.json`) is put after it, in the place of what the
+/// store has. Nothing is removed from the store. `go_on` is asked between files and
 /// parts.
 pub async fn push(
+    index: &Path,
+    remote: &Remote,
+    options: &PushOptions,
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Pushed> {
+    let pushed = push_generation(index, remote, options, go_on).await?;
+    Ok(Pushed { learned: push_learned(index, remote).await?, ..pushed })
+}
+
+async fn push_generation(
     index: &Path,
     remote: &Remote,
     options: &PushOptions,
@@ -95,7 +109,14 @@ impl Pushed {
     fn of(generation: u64, files: &[IndexFile], was_put: &[bool]) -> Self {
         let put = files.iter().zip(was_put).filter(|(_, put)| **put).map(|(file, _)| file.entry.bytes);
         let count = put.clone().count() as u64;
-        Self { generation, files: count, bytes: put.sum(), present: files.len() as u64 - count, is_new: true }
+        Self {
+            generation,
+            files: count,
+            bytes: put.sum(),
+            present: files.len() as u64 - count,
+            is_new: true,
+            learned: Vec::new(),
+        }
     }
 }
 

@@ -86,7 +86,7 @@ async fn what_is_pulled_is_what_was_pushed_generation_after_generation() {
     assert!(first.is_new && first.generation == 1 && first.present == 0 && first.files > 4, "{first:?}");
     assert_eq!(
         place.push(&index).await.unwrap(),
-        Pushed { files: 0, bytes: 0, present: first.files, is_new: false, ..first }
+        Pushed { files: 0, bytes: 0, present: first.files, is_new: false, ..first.clone() }
     );
     let pulled = place.pull(&replica.index()).await.unwrap();
     assert_eq!((pulled.generation, pulled.files, pulled.bytes, pulled.present), (1, first.files, first.bytes, 0));

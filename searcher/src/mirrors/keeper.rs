@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_files::space::Bytes;
-use dyad_store::Pulled;
+use dyad_store::{FetchedLearned, Pulled};
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -188,11 +188,20 @@ impl Kept {
         let go_on = || !stop.load(Ordering::Relaxed);
         let (name, began) = (&self.index.name, Instant::now());
         let of = |error| Error::Store { name: name.clone(), error: Box::new(error) };
-        let Pulled { generation, files, bytes, present, is_new } =
+        let Pulled { generation, files, bytes, present, is_new, learned } =
             self.index.mirror.refresh(&go_on).await.map_err(of)?;
         if is_new {
             let (url, bytes, time) = (self.index.mirror.remote().url(), Bytes(bytes), began.elapsed());
             tracing::info!(index = name, generation, url, files, %bytes, present, ?time, "fetched from a store");
+        }
+        for told in learned {
+            let url = self.index.mirror.remote().url();
+            match told {
+                FetchedLearned::Refused(_) => {
+                    tracing::warn!(index = name, url, "what was learned for the index: {told}");
+                }
+                told => tracing::info!(index = name, url, "what was learned for the index: {told}"),
+            }
         }
         Ok(is_new)
     }

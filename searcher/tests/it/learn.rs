@@ -25,7 +25,7 @@ pub(crate) fn beir_folder(count: usize) -> tempfile::TempDir {
     dir
 }
 
-fn record(fingerprint: &str, method: FusionMethod, dense_weight: f64) -> FusionRecord {
+pub(crate) fn record(fingerprint: &str, method: FusionMethod, dense_weight: f64) -> FusionRecord {
     let (data, split) = ("set".to_owned(), "dev".to_owned());
     let learned_from = LearnedFrom { data, split, questions: 30, dense: 0.5, bm25: 0.4, default: 0.6, learned: 0.7 };
     FusionRecord::new(fingerprint.to_owned(), method, dense_weight, learned_from)

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use dyad_index::manifest;
+use dyad_index::storage::WriteLock;
+use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, manifest};
 use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
 use dyad_proto::v1;
 use dyad_store::{PushOptions, Remote, push};
@@ -14,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::configuration::{PATIENCE, Server, dyad_searcher, run};
 use crate::fixture::{request, write_index, write_index_of};
+use crate::learn::record;
 
 /// An index, the store that it is pushed to, and a searcher's cache.
 struct Place(TempDir);
@@ -182,6 +184,20 @@ async fn a_restart_needs_no_store_for_what_it_has_and_a_first_start_waits_for_on
     place.push(2).await;
     admin(&server).await.reload(v1::ReloadRequest::default()).await.unwrap();
     assert_eq!(served(&client(&server).await).await, 2);
+    // So does one after `learn` and a push of the same generation.
+    let (index, mirror) = (place.at("index"), place.mirror());
+    let learned = record("f00d", FusionMethod::Rrf, 0.9);
+    learned.save(&index, &WriteLock::acquire(&index).unwrap()).unwrap();
+    place.push_current().await;
+    assert_eq!(FusionRecord::load(&mirror, "f00d").unwrap(), None);
+    admin(&server).await.reload(v1::ReloadRequest::default()).await.unwrap();
+    assert_eq!(FusionRecord::load(&mirror, "f00d").unwrap(), Some(learned));
+    server.logged("`fusion.json` was fetched");
+    // What the store cannot have meant is told, and not served.
+    fs_err::write(place.at("store").join(FUSION_FILE), "{").unwrap();
+    admin(&server).await.reload(v1::ReloadRequest::default()).await.unwrap();
+    server.logged("what was learned for the index: not fetched");
+    fs_err::remove_file(place.at("store").join(FUSION_FILE)).unwrap();
     drop(server);
     // With nothing to fetch, nothing is.
     let server = place.start("");
