@@ -261,11 +261,11 @@ impl fmt::Display for Report {
                  nDCG@10 {learned:.4}, by default {default:.4}, dense {dense:.4}, BM25 {bm25:.4}"
             )?;
         }
-        if let Some(RerankRecord { reranker, depth, measured_on, .. }) = &self.reranking {
+        if let Some(RerankRecord { reranker, depth, weight, measured_on, .. }) = &self.reranking {
             let RerankMeasured { data, split, questions, before, after, p } = measured_on;
             writeln!(
                 f,
-                "reranking     by {reranker}, {depth} hits: nDCG@10 {before:.4} to {after:.4} (p = {p:.3}) on {questions} questions of \
+                "reranking     by {reranker}, {depth} hits, weight {weight}: nDCG@10 {before:.4} to {after:.4} (p = {p:.3}) on {questions} questions of \
                  {data} ({split})"
             )?;
         }

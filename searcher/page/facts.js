@@ -75,6 +75,7 @@ export function facts(reply) {
     ],
     fusion && ["Fusion", `${fusion}, dense weight ${reply.dense_weight}`],
     reply.document_weight > 0 && ["Documents", `BM25 of passages with that of their documents, weight ${reply.document_weight}`],
+    reply.reranked > 0 && ["Reranked", `the best ${count(reply.reranked)}, weight ${reply.rerank_weight}`],
     reply.query_tokens > 0 && ["Tokens read", `${count(reply.query_tokens)}${reply.query_truncated ? ", the question is longer" : ""}`],
     reply.coverage && ["Searched", `${some(reply.coverage.documents, "document")} in ${some(reply.coverage.shards, "shard")}`],
     ["Filter", filterRun(reply.filter)],

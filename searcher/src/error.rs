@@ -177,6 +177,17 @@ pub enum Error {
         /// Path of the request in its call.
         at: String,
     },
+    /// A weight of a cross encoder's scores next to scores of another unit.
+    #[error(
+        "`{at}rerank_weight`: expected 1 or none in an index whose rankings are fused by {fusion}: a logit is added to scores of FUSION_LOG_ODDS, which alone are in its unit. \
+         Ask for that fusion, or leave the weight out"
+    )]
+    RerankWeight {
+        /// Path of the request in its call.
+        at: String,
+        /// What is fused by.
+        fusion: &'static str,
+    },
     /// The question's vector is not as long as the index's.
     #[error("`{at}vector`: expected {expected} values, as the vectors of the index have, got {got}")]
     Dimension {

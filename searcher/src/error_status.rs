@@ -97,6 +97,7 @@ impl From<Error> for Status {
             | Error::NoTower
             | Error::NoReranker
             | Error::NoLogitScale { .. }
+            | Error::RerankWeight { .. }
             | Error::OtherModel { .. } => Self::failed_precondition(text),
             Error::Dimension { .. } | Error::NoDefault { .. } => Self::invalid_argument(text),
             Error::OfIndex { error, .. } => Self::new(Self::from(*error).code(), text),

@@ -12,12 +12,14 @@ use crate::storage::WriteLock;
 
 /// Name of the file in the index.
 pub const RERANK_FILE: &str = "rerank.json";
-const FILE: LearnedFile = LearnedFile { name: RERANK_FILE, version: 1, holds: "the measured gain of a cross encoder" };
+/// Version of files that earlier releases read: those of cross encoders whose scores alone make the order.
+const EARLIER_VERSION: u32 = 1;
+const FILE: LearnedFile = LearnedFile { name: RERANK_FILE, version: 2, holds: "the measured gain of a cross encoder" };
 
 /// The measured gain of a cross encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RerankRecord {
-    /// 1.
+    /// 1 where the scores of the cross encoder alone make the order of hits, else 2, which earlier releases do not know.
     pub format_version: u32,
     /// Fingerprint of the model whose vectors were ranked.
     pub fingerprint: String,
@@ -27,8 +29,20 @@ pub struct RerankRecord {
     pub reranker: String,
     /// Hits that it scored of each question.
     pub depth: usize,
+    /// Weight of its scores in the order of these hits, 0 to 1: fused scores have the rest. Files of earlier releases do not have it.
+    #[serde(default = "alone", skip_serializing_if = "is_alone")]
+    pub weight: f64,
     /// The judged questions.
     pub measured_on: RerankMeasured,
+}
+
+fn alone() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
+fn is_alone(weight: &f64) -> bool {
+    *weight >= alone()
 }
 
 /// On what a cross encoder was measured, and the mean nDCG@10 there.
@@ -49,8 +63,10 @@ pub struct RerankMeasured {
 }
 
 impl RerankRecord {
-    /// Version of the records that this build writes.
-    pub const VERSION: u32 = FILE.version;
+    /// The version of a record whose weight this is.
+    pub fn version_of(weight: f64) -> u32 {
+        if is_alone(&weight) { EARLIER_VERSION } else { FILE.version }
+    }
 
     /// What was measured with vectors of the model with this fingerprint; none without the file.
     pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
@@ -63,6 +79,9 @@ impl RerankRecord {
         let record: Self = FILE.parse(path, bytes)?;
         let RerankMeasured { before, after, .. } = record.measured_on;
         let is_mean = |value: f64| (0.0..=1.0).contains(&value);
+        if !is_mean(record.weight) {
+            return Err(damaged(path, "`weight` from 0 to 1", record.weight.to_string()));
+        }
         if !is_mean(before) || !is_mean(after) {
             return Err(damaged(path, "`before` and `after` from 0 to 1", format!("{before} and {after}")));
         }
@@ -94,11 +113,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (data, split) = ("nq".to_owned(), "dev".to_owned());
         let record = RerankRecord {
-            format_version: RerankRecord::VERSION,
+            format_version: RerankRecord::version_of(0.4),
             fingerprint: "f00d".to_owned(),
             reranker_fingerprint: "c0de".to_owned(),
             reranker: "cross".to_owned(),
             depth: 20,
+            weight: 0.4,
             measured_on: RerankMeasured { data, split, questions: 100, before: 0.6, after: 0.25, p: 0.001 },
         };
         assert_eq!(RerankRecord::load(dir.path(), "f00d").unwrap(), None);
@@ -106,11 +126,18 @@ mod tests {
         let loaded = RerankRecord::load(dir.path(), "f00d").unwrap().unwrap();
         assert!(loaded == record && loaded.is_of("c0de") && !loaded.is_of("beef") && loaded.gain() < -0.3);
         assert_eq!(RerankRecord::load(dir.path(), "beef").unwrap(), None);
+        // Of earlier releases, and as they read it.
+        let alone = RerankRecord { format_version: RerankRecord::version_of(1.0), weight: 1.0, ..record.clone() };
+        let text = serde_json::to_string(&alone).unwrap();
+        assert!(text.starts_with("{\"format_version\":1,") && !text.contains("weight"), "{text}");
+        fs_err::write(dir.path().join(RERANK_FILE), text).unwrap();
+        assert_eq!(RerankRecord::load(dir.path(), "f00d").unwrap(), Some(alone));
         let whole = serde_json::to_string(&record).unwrap();
         for (text, said) in [
             ("{}".to_owned(), "expected the measured gain"),
             (whole.replace("0.25", "1.5"), "from 0 to 1, got 0.6 and 1.5"),
-            (whole.replace("\"format_version\":1", "\"format_version\":2"), "reads up to 1"),
+            (whole.replace("0.4", "1.4"), "`weight` from 0 to 1, got 1.4"),
+            (whole.replace("\"format_version\":2", "\"format_version\":3"), "reads up to 2"),
         ] {
             fs_err::write(dir.path().join(RERANK_FILE), text).unwrap();
             let error = RerankRecord::load(dir.path(), "f00d").unwrap_err().to_string();

@@ -167,8 +167,23 @@ fn snippet(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     }
 }
 
+/// What a weight of a cross encoder's score needs.
+const ADDS_NATS: &str = "a logit is added to scores of MODE_HYBRID by FUSION_LOG_ODDS, which alone are in its unit";
+
 fn rerank(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     let (depth, field) = (request.rerank_depth, format!("{at}rerank_depth"));
+    if let Some(weight) = request.rerank_weight {
+        let field = format!("{at}rerank_weight");
+        if !(0.0..=1.0).contains(&weight) {
+            check.fail(field, format!("expected a number from 0 to 1, got {weight}"));
+        } else if depth == 0 {
+            check.fail(field, "expected none without `rerank_depth`, whose hits it orders");
+        } else if weight < 1.0 && request.mode() != v1::Mode::Hybrid {
+            check.fail(field, format!("expected 1 or none in {}: {ADDS_NATS}", request.mode().as_str_name()));
+        } else if weight < 1.0 && !matches!(request.fusion(), v1::Fusion::Unspecified | v1::Fusion::LogOdds) {
+            check.fail(field, format!("expected 1 or none with {}: {ADDS_NATS}", request.fusion().as_str_name()));
+        }
+    }
     if depth == 0 {
         return;
     }

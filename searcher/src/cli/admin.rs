@@ -154,8 +154,8 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     if let Some(model) = &status.reranker {
         writeln!(out, "cross encoder   {} {}", model.name, model.fingerprint)?;
         let gain = status.rerank_gain.as_ref().map(|gain| {
-            let v1::RerankGain { before, after, p, depth, questions, data, split } = gain;
-            format!("nDCG@10 {before:.4} to {after:.4} with {depth} hits (p = {p:.3}), {questions} questions of {data} ({split})")
+            let v1::RerankGain { before, after, p, depth, questions, data, split, weight } = gain;
+            format!("nDCG@10 {before:.4} to {after:.4} with {depth} hits, weight {weight} (p = {p:.3}), {questions} questions of {data} ({split})")
         });
         writeln!(
             out,

@@ -103,6 +103,10 @@ pub(super) struct Search {
     /// Best hits that the server's cross encoder (`--reranker`) scores again; 0: none.
     #[arg(long = "rerank", value_name = "N", default_value_t = 0)]
     rerank_depth: u32,
+    /// Weight of the cross encoder's scores in the order of these hits, 0 to 1; the fused scores of log odds have the rest, and other rankings none. By default
+    /// what `dyad-searcher learn --reranker` has found for the index, else 0.3.
+    #[arg(long, value_name = "WEIGHT", requires = "rerank_depth")]
+    rerank_weight: Option<f64>,
     /// The question's vector: a .npy file of float32 or float16, one vector or one for each question. The question tower is then not
     /// asked, and QUESTION is for BM25 alone.
     #[arg(long, value_name = "NPY", requires = "fingerprint")]
@@ -154,6 +158,7 @@ impl Search {
             document_weight: self.document_weight,
             target_recall: self.target_recall,
             rerank_depth: self.rerank_depth,
+            rerank_weight: self.rerank_weight,
             filter: filter::all(self.filter),
             vector: vector.unwrap_or_default(),
             fingerprint: self.fingerprint,

@@ -104,6 +104,7 @@ pub(super) fn search(query: &str, reply: &v1::SearchResponse) -> Value {
         "notes": reply.notes,
         "distance_computations": reply.distance_computations,
         "reranked": reply.reranked,
+        "rerank_weight": reply.rerank_weight,
         "reranker_fingerprint": reply.reranker_fingerprint,
         "degraded": reply.degraded,
         "degraded_reason": reply.degraded_reason,

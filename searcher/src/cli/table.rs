@@ -55,7 +55,13 @@ pub(super) fn print(out: &mut impl Write, query: &str, reply: &v1::SearchRespons
         reply.generation
     )?;
     if reply.reranked > 0 {
-        writeln!(out, "the best {} scored again by a cross encoder: {:.1} ms", reply.reranked, ms(timings.rerank_us))?;
+        writeln!(
+            out,
+            "the best {} scored again by a cross encoder, weight {}: {:.1} ms",
+            reply.reranked,
+            reply.rerank_weight,
+            ms(timings.rerank_us)
+        )?;
     }
     match reply.fusion() {
         v1::Fusion::Unspecified => {}

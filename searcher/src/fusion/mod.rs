@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `spread.rs` | lowest score and standard deviation of a ranking |
 //! | `log_odds.rs` | what both scores of a question count in natural units of information |
+//! | `reranked.rs` | the order of hits that a cross encoder has scored |
 //! | `learn.rs` | learns method and weight from judged questions |
 
 pub mod learn;
 mod log_odds;
+pub mod reranked;
 mod spread;
 #[cfg(test)]
 mod tests;

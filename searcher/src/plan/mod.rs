@@ -93,6 +93,8 @@ pub struct Plan {
     pub group_by: Option<GroupBy>,
     /// Best hits that a cross encoder scores again; 0 for none.
     pub rerank_depth: usize,
+    /// Weight of its scores in their order; none where that is the index's.
+    pub rerank_weight: Option<f64>,
     /// Which documents may be hits; all where absent.
     pub filter: Option<Filter>,
     /// Why the target recall is not guaranteed.
@@ -141,6 +143,7 @@ impl Plan {
                 .as_ref()
                 .map(|v1::GroupBy { field, hits }| GroupBy { field: field.clone(), hits: (*hits).max(1) as usize }),
             rerank_depth: request.rerank_depth as usize,
+            rerank_weight: request.rerank_weight,
             filter: request.filter.as_ref().map(filter),
             recall_note,
             tower_time: if fuses { time.mul_f64(TOWER_SHARE) } else { time },

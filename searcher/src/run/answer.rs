@@ -105,10 +105,12 @@ pub struct FilterExecution {
 }
 
 /// What a cross encoder has done for an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Reranked {
     /// Hits that it has scored.
     pub hits: usize,
+    /// Weight of its scores in their order.
+    pub weight: f64,
     /// Its fingerprint.
     pub fingerprint: Arc<str>,
 }

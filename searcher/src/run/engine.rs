@@ -32,6 +32,7 @@ use super::served_index::{IndexPath, Indexes, ServedIndex};
 use super::turns::Turn;
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
+use crate::fusion::reranked::{LOGITS_ALONE, adds_logits};
 use crate::memory::ProcessMemory;
 use crate::metrics::Metrics;
 use crate::mirrors::Mirrors;
@@ -375,6 +376,9 @@ fn items(
         let plan = Plan::new(&request, time, &measured, own);
         if plan.mode.fuses() && !plan.fusion.can_fuse() {
             return Err(Error::NoLogitScale { at: at(number) });
+        }
+        if plan.rerank_weight.is_some_and(|weight| weight < LOGITS_ALONE) && !adds_logits(Some(&plan.fusion)) {
+            return Err(Error::RerankWeight { at: at(number), fusion: plan.fusion.method.label() });
         }
         Ok(BatchItem {
             plan,

@@ -1,4 +1,4 @@
-//! The best hits of a ranking, in the order of a cross encoder's scores. Where it is late or fails, the order stays, and the answer says so.
+//! The best hits of a ranking, in an order that a cross encoder's scores have a part in. Where it is late or fails, the order stays, and the answer says so.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +13,7 @@ use super::engine::Engine;
 use super::parts::Jobs;
 use crate::error::{Error, Result};
 use crate::fusion::Placement;
+use crate::fusion::reranked::{self, DEFAULT_RERANK_WEIGHT, LOGITS_ALONE, adds_logits};
 use crate::plan::Plan;
 use crate::reranker::Reranker;
 
@@ -41,7 +42,7 @@ impl Engine {
         snapshot.reranking(self.reranker.as_ref()?.fingerprint()).cloned()
     }
 
-    /// Scores the best hits of the questions that ask for it, and puts them into that order; then every answer has its page of hits.
+    /// Scores the best hits of the questions that ask for it, and orders them by these scores and their own; then every answer has its page of hits.
     pub(super) async fn rerank(
         &self,
         batch: &Arc<Batch>,
@@ -61,17 +62,20 @@ impl Engine {
                 (number, scores, micros(started))
             }
         });
-        let no_gain = self.reranking(&batch.snapshot).filter(|measured| measured.gain() < 0.0);
-        let no_gain = no_gain.as_ref().map(no_gain_note);
+        let measured = self.reranking(&batch.snapshot);
+        let learned = measured.as_ref().map_or(DEFAULT_RERANK_WEIGHT, |measured| measured.weight);
+        let no_gain = measured.as_ref().filter(|measured| measured.gain() < 0.0).map(no_gain_note);
         let scored: Vec<_> = stream::iter(scored.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
         for (number, scores, took) in scored {
             let (Some(item), Some(answer)) = (batch.items.get(number), answers.get_mut(number)) else { continue };
             match scores {
                 Ok(scores) => {
                     let fingerprint = Arc::clone(reranker.fingerprint());
-                    answer.reranked = Some(Reranked { hits: scores.len(), fingerprint });
+                    let of_index = if adds_logits(answer.fusion.as_ref()) { learned } else { LOGITS_ALONE };
+                    let weight = item.plan.rerank_weight.unwrap_or(of_index);
+                    answer.reranked = Some(Reranked { hits: scores.len(), weight, fingerprint });
                     answer.notes.extend(no_gain.clone());
-                    reorder(&mut answer.hits, &scores);
+                    reorder(&mut answer.hits, &scores, weight);
                 }
                 Err(error @ (Error::Reranker { .. } | Error::FullReplies { .. } | Error::LargeReply { .. })) => {
                     // The error may name machines; it is in the log.
@@ -122,10 +126,10 @@ impl Engine {
 
 /// What an operator should know of a cross encoder that brings nothing.
 pub fn no_gain(measured: &RerankRecord) -> String {
-    let RerankRecord { reranker, depth, measured_on, .. } = measured;
+    let RerankRecord { reranker, depth, weight, measured_on, .. } = measured;
     let RerankMeasured { data, split, questions, before, after, p } = measured_on;
     format!(
-        "the cross encoder `{reranker}` does not help: nDCG@10 {after:.4} with {depth} hits in its order, {before:.4} without (p = {p:.3}), on \
+        "the cross encoder `{reranker}` does not help: nDCG@10 {after:.4} with {depth} hits scored by it (weight {weight}), {before:.4} without (p = {p:.3}), on \
          {questions} questions of {data} ({split})"
     )
 }
@@ -155,16 +159,18 @@ impl Batch {
     }
 }
 
-/// Puts as many hits as there are scores into their order, best first; of equal scores the better ranked first.
-fn reorder(hits: &mut Vec<AnswerHit>, scores: &[f32]) {
-    let after = hits.split_off(scores.len().min(hits.len()));
-    let mut scored: Vec<(f32, AnswerHit)> = scores.iter().copied().zip(std::mem::take(hits)).collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let placed = (1..).zip(scored).map(|(rank, (score, hit))| {
-        let rerank = Some(Placement { rank, score });
-        AnswerHit { rerank, ..hit }
-    });
-    hits.extend(placed);
+/// Puts as many hits as there are logits into the order of [`reranked::order`]; the places are those of their logits.
+fn reorder(hits: &mut Vec<AnswerHit>, logits: &[f32], weight: f64) {
+    let after = hits.split_off(logits.len().min(hits.len()));
+    let scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
+    let mut scored: Vec<Option<AnswerHit>> = std::mem::take(hits).into_iter().map(Some).collect();
+    for position in reranked::order(&scores, logits, weight) {
+        let (hit, logit) = (scored.get_mut(position).and_then(Option::take), logits.get(position));
+        if let (Some(hit), Some(logit)) = (hit, logit) {
+            let rerank = Some(Placement { rank: hits.len() as u32 + 1, score: *logit });
+            hits.push(AnswerHit { rerank, ..hit });
+        }
+    }
     hits.extend(after);
 }
 
@@ -198,13 +204,21 @@ mod tests {
     #[test]
     fn the_scored_come_first_in_their_order_and_the_others_keep_theirs() {
         let mut all = hits("abcdef");
-        reorder(&mut all, &[0.1, 0.9, 0.1, 0.5]);
+        reorder(&mut all, &[0.1, 0.9, 0.1, 0.5], LOGITS_ALONE);
         assert_eq!(keys(&all), "bdacef");
         let placed = |hit: &AnswerHit| hit.rerank.map(|place| (place.rank, place.score));
         assert_eq!((placed(&all[0]), placed(&all[3]), placed(&all[4])), (Some((1, 0.9)), Some((4, 0.1)), None));
         assert!(all.iter().all(|hit| hit.score.to_bits() == 0.5_f32.to_bits()), "the ranking's score stays");
-        reorder(&mut all, &[]);
+        reorder(&mut all, &[], LOGITS_ALONE);
         assert_eq!(keys(&all), "bdacef");
+        // Next to their own scores.
+        let mut all = hits("abcd");
+        for (hit, score) in all.iter_mut().zip([4.0, 2.0, 1.0, 9.0]) {
+            hit.score = score;
+        }
+        reorder(&mut all, &[0.1, 0.9, 4.0], 0.5);
+        assert_eq!(keys(&all), "cabd");
+        assert_eq!(placed(&all[1]), Some((2, 0.1)));
     }
 
     #[test]

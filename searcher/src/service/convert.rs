@@ -115,7 +115,8 @@ fn index_info(engine: &Engine, index: &ServedIndex, caller: &Caller) -> v1::Inde
 /// What a cross encoder has brought an index.
 pub(super) fn rerank_gain(record: RerankRecord) -> v1::RerankGain {
     let RerankMeasured { data, split, questions, before, after, p } = record.measured_on;
-    v1::RerankGain { before, after, p, depth: record.depth as u32, questions: questions as u32, data, split }
+    let (depth, questions, weight) = (record.depth as u32, questions as u32, record.weight);
+    v1::RerankGain { before, after, p, depth, questions, data, split, weight }
 }
 
 fn placement(placement: Placement) -> v1::Placement {
@@ -244,6 +245,7 @@ pub(super) fn answer(answer: Answer) -> v1::SearchResponse {
             v1::FilterExecution { documents, scanned_shards, graph_shards, cached }
         }),
         reranked: answer.reranked.as_ref().map_or(0, |reranked| reranked.hits as u32),
+        rerank_weight: answer.reranked.as_ref().map_or(0.0, |reranked| reranked.weight),
         reranker_fingerprint: answer.reranked.map(|reranked| reranked.fingerprint.to_string()).unwrap_or_default(),
     }
 }

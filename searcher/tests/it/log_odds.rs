@@ -1,5 +1,7 @@
 //! The fusion of an index that knows the logit scale of its model, against the formula written out.
 
+use std::path::Path;
+
 use dyad_index::manifest::{self, Manifest};
 use dyad_index::storage::WriteLock;
 use dyad_proto::client::ClientError;
@@ -20,11 +22,16 @@ async fn scaled_searcher() -> Searcher {
 
 async fn scaled_searcher_of(documents: &[(String, String)], scale: f64) -> Searcher {
     let index = tempfile::tempdir().unwrap();
-    write_index_of(documents, index.path(), 1, "f00d");
-    let first = manifest::current(index.path()).unwrap();
-    let scaled = Manifest { generation: 2, logit_scale: Some(scale), ..first };
-    manifest::publish(index.path(), &scaled, &WriteLock::acquire(index.path()).unwrap()).unwrap();
+    write_scaled_index(index.path(), documents, scale);
     searcher_over(index, EngineConfig::default()).await
+}
+
+/// An index that knows its model's scale.
+pub(crate) fn write_scaled_index(index: &Path, documents: &[(String, String)], scale: f64) {
+    write_index_of(documents, index, 1, "f00d");
+    let first = manifest::current(index).unwrap();
+    let scaled = Manifest { generation: 2, logit_scale: Some(scale), ..first };
+    manifest::publish(index, &scaled, &WriteLock::acquire(index).unwrap()).unwrap();
 }
 
 fn hybrid(k: u32) -> v1::SearchRequest {

@@ -37,6 +37,7 @@ mod refusals;
 mod reloads;
 mod rerank;
 mod rerank_gain;
+mod rerank_weight;
 mod search;
 mod snippets;
 mod stores;

@@ -1,5 +1,6 @@
 //! Hits that a cross encoder has scored again: their order, their page, and what happens where it fails.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -81,6 +82,11 @@ pub(crate) struct Running {
 }
 
 pub(crate) async fn searcher() -> Running {
+    searcher_over(|index| fixture::write_index(index, 1, "f00d")).await
+}
+
+/// Over the index that is written.
+pub(crate) async fn searcher_over(write: impl Fn(&Path)) -> Running {
     let (listener, model) = (service::bind("127.0.0.1:0").await.unwrap(), Shortest::default());
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
@@ -89,7 +95,7 @@ pub(crate) async fn searcher() -> Running {
     let shutdown = async { drop(stopped.await) };
     tokio::spawn(service::serve(listener, routes, health, shutdown, ServerConfig::default()));
     let index = tempfile::tempdir().unwrap();
-    fixture::write_index(index.path(), 1, "f00d");
+    write(index.path());
     let encoder = encoder("f00d").await;
     let reranker = Reranker::connect(&url, Credentials::default(), Duration::ZERO).await.unwrap();
     let engine = fixture::open(index.path(), &encoder, EngineConfig::default()).await.unwrap();
@@ -97,7 +103,7 @@ pub(crate) async fn searcher() -> Running {
     Running { model, url, served, encoder, index, _stop: stop }
 }
 
-fn bytes(hit: &v1::Hit) -> usize {
+pub(crate) fn bytes(hit: &v1::Hit) -> usize {
     let document = hit.document.as_ref().unwrap();
     format!("{} {}", document.title, document.text).trim().len()
 }

@@ -24,7 +24,7 @@ async fn what_a_cross_encoder_brings_is_measured_and_told() {
     let learn = ["learn", "--index", path, "--question-tower", &encoder.url, "--reranker", url, "--data"];
     let data = folder.path().to_str().unwrap();
     let (code, out, error) = run_beside(&[&learn[..], &[data, "--dry-run"]].concat()).await;
-    assert!(code == Some(0) && out.contains("by shortest, 20 hits"), "{out}{error}");
+    assert!(code == Some(0) && out.contains("by shortest, 20 hits, weight 1"), "{out}{error}");
     assert!(!index.path().join(RERANK_FILE).exists());
     let (code, out, error) = run_beside(&[&learn[..], &[data, "--rerank-depth", "8"]].concat()).await;
     assert!(code == Some(0) && out.contains(RERANK_FILE) && out.contains("does not help"), "{out}{error}");
@@ -33,7 +33,7 @@ async fn what_a_cross_encoder_brings_is_measured_and_told() {
     // The shortest texts come first, whatever was asked.
     assert!(record.gain() < -0.05 && record.measured_on.before > 0.5, "{record:?}");
     let report = dyad_indexer::inspect::inspect(index.path()).unwrap().to_string();
-    assert!(report.contains("by shortest, 8 hits: nDCG@10 "), "{report}");
+    assert!(report.contains("by shortest, 8 hits, weight 1: nDCG@10 "), "{report}");
 
     admin.reload(v1::ReloadRequest::default()).await.unwrap();
     let gain = status().await.rerank_gain.unwrap();
@@ -42,7 +42,7 @@ async fn what_a_cross_encoder_brings_is_measured_and_told() {
     assert!(notes.len() == 1 && notes[0].contains("reranking has lowered nDCG@10 from"), "{notes:?}");
     assert!(served.client.search(request(Mode::Hybrid, "river number 7", 5)).await.unwrap().notes.is_empty());
     let (_, out, error) = run_beside(&["admin", "--server", &served.url, "status"]).await;
-    assert!(out.contains("reranking       nDCG@10 ") && out.contains("with 8 hits"), "{out}{error}");
+    assert!(out.contains("reranking       nDCG@10 ") && out.contains("with 8 hits, weight 1"), "{out}{error}");
 
     // One that helps has no note, and one that was not measured neither.
     let mut helps = record.clone();

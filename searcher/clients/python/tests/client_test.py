@@ -147,12 +147,13 @@ class Calls(unittest.TestCase):
             [(start, end)] = hit.snippet.highlights
             self.assertEqual(hit.snippet.text[start:end], "Komet")
             batch = searcher.search_batch(
-                [dyad.Request("a", fusion="log-odds"), dyad.Request("b", fusion="min-max", dense_weight=0.0, document_weight=0.5, rerank_depth=20)]
+                [dyad.Request("a", fusion="log-odds"), dyad.Request("b", fusion="min-max", dense_weight=0.0, document_weight=0.5, rerank_weight=1.0, rerank_depth=20)]
             )
             self.assertEqual([one.hits[0].key for one in batch], ["a", "b"])
             first, second = server.requests[1].requests
             self.assertEqual(first.fusion, 4)
             self.assertEqual((second.fusion, second.dense_weight, second.document_weight, second.rerank_depth), (3, 0.0, 0.5, 20))
+            self.assertEqual(second.rerank_weight, 1.0)
             self.assertEqual((hit.rerank, reply.reranked), (None, 0))
             self.assertEqual(searcher.status().documents, 7)
             sample = searcher.sample(5, seed=3, fields=["title"], filter=dyad.field("lang") == "en", index="news")

@@ -44,7 +44,7 @@ fn index() -> Value {
 }
 
 /// What validation asks of a field beyond its type: message, field, schema.
-fn bounds() -> [(&'static str, &'static str, Value); 30] {
+fn bounds() -> [(&'static str, &'static str, Value); 31] {
     let numbers = |minimum: u32, maximum: u32| json!({"minimum": minimum, "maximum": maximum});
     let items = |least: usize, most: usize| json!({"minItems": least, "maxItems": most});
     let text = |most: usize| json!({"minLength": 1, "maxLength": most, "pattern": "\\S"});
@@ -64,6 +64,7 @@ fn bounds() -> [(&'static str, &'static str, Value); 30] {
         ("SearchRequest", "snippet_bytes", numbers(0, *limits::SNIPPET_BYTES.end())),
         ("SearchRequest", "surrounding_bytes", numbers(0, *limits::SURROUNDING_BYTES.end())),
         ("SearchRequest", "rerank_depth", numbers(0, limits::MAX_RERANK)),
+        ("SearchRequest", "rerank_weight", numbers(0, 1)),
         ("SearchRequest", "index", index()),
         ("GetDocumentsRequest", "index", index()),
         ("GroupBy", "field", text(limits::MAX_FILTER_FIELD_BYTES)),

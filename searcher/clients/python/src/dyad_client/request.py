@@ -33,6 +33,7 @@ class Arguments(TypedDict, total=False):
     group_by: str | None
     group_hits: int
     rerank_depth: int
+    rerank_weight: float | None
     filter: Filter | None
     fusion: str | None
     dense_weight: float | None
@@ -81,6 +82,8 @@ class Request:
     group_hits: int = 1
     #: Best hits that the server's cross encoder scores again; 0 for none.
     rerank_depth: int = 0
+    #: Weight of its scores in the order of these hits, 0 to 1; the fused scores of `log-odds` have the rest.
+    rerank_weight: float | None = None
     #: Which documents can be hits.
     filter: Filter | None = None
     #: `rrf`, `weighted-sum`, `min-max` or `log-odds`.
@@ -123,6 +126,7 @@ class Request:
             fusion_depth=self.fusion_depth,
             rrf_k=self.rrf_k,
             rerank_depth=self.rerank_depth,
+            rerank_weight=self.rerank_weight,
             index=self.index or index,
         )
         if self.vector is not None:
