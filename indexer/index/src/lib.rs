@@ -22,9 +22,9 @@
 //! | [`shard`] | one shard: write, open, search, verify |
 //! | [`lexical`] | the tantivy index next to the vectors; filters; BM25 with corpus-wide statistics |
 //! | `learned_file` | files of what was learned for an index |
-//! | `learned` | all of these files |
 //! | [`fusion`] | how the two rankings of an index are fused, where that was learned |
 //! | [`reranking`] | what a cross encoder has brought an index, where that was measured |
+//! | `learned` | all files of what was learned |
 //! | [`snapshot`] | one generation, opened: all shards, dense and lexical |
 //! | [`verify`] | every byte of a generation read and checked |
 //!

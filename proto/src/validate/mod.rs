@@ -5,6 +5,7 @@
 //! | `mod.rs` | every other request |
 //! | `index.rs` | names of indexes |
 //! | `passages.rs` | documents of which texts to embed are passages |
+//! | `rerank.rs` | what a cross encoder scores of a search |
 //! | `search.rs` | searches, alone and in batches |
 //! | `surrounding.rs` | what stands around hits |
 //! | `violations.rs` | the list of violations |
@@ -13,6 +14,7 @@
 mod filter;
 mod index;
 mod passages;
+mod rerank;
 mod search;
 mod surrounding;
 mod violations;

@@ -1,7 +1,7 @@
 //! Searches, alone and in batches.
 
 use super::violations::{Check, Violations};
-use super::{filter, index, surrounding};
+use super::{filter, index, rerank, surrounding};
 use crate::limits;
 use crate::v1;
 
@@ -95,7 +95,7 @@ pub(super) fn search_fields(check: &mut Check, at: &str, request: &v1::SearchReq
     if let Some(group_by) = &request.group_by {
         groups(check, at, request.mode(), group_by);
     }
-    rerank(check, at, request);
+    rerank::check(check, at, request);
     check.at_most(&format!("{at}ef"), request.ef, limits::MAX_EF);
     check.at_most(&format!("{at}rrf_k"), request.rrf_k, limits::MAX_RRF_K);
     if v1::Fusion::try_from(request.fusion).is_err() {
@@ -164,37 +164,6 @@ fn snippet(check: &mut Check, at: &str, request: &v1::SearchRequest) {
         check.fail(field, format!("expected 0 for none, or {least} to {most}, got {bytes}"));
     } else if bytes > 0 && request.query.is_empty() {
         check.fail(field, "expected 0 without `query`, whose words snippets are chosen by");
-    }
-}
-
-/// What a weight of a cross encoder's score needs.
-const ADDS_NATS: &str = "a logit is added to scores of MODE_HYBRID by FUSION_LOG_ODDS, which alone are in its unit";
-
-fn rerank(check: &mut Check, at: &str, request: &v1::SearchRequest) {
-    let (depth, field) = (request.rerank_depth, format!("{at}rerank_depth"));
-    if let Some(weight) = request.rerank_weight {
-        let field = format!("{at}rerank_weight");
-        if !(0.0..=1.0).contains(&weight) {
-            check.fail(field, format!("expected a number from 0 to 1, got {weight}"));
-        } else if depth == 0 {
-            check.fail(field, "expected none without `rerank_depth`, whose hits it orders");
-        } else if weight < 1.0 && request.mode() != v1::Mode::Hybrid {
-            check.fail(field, format!("expected 1 or none in {}: {ADDS_NATS}", request.mode().as_str_name()));
-        } else if weight < 1.0 && !matches!(request.fusion(), v1::Fusion::Unspecified | v1::Fusion::LogOdds) {
-            check.fail(field, format!("expected 1 or none with {}: {ADDS_NATS}", request.fusion().as_str_name()));
-        }
-    }
-    if depth == 0 {
-        return;
-    }
-    if request.mode() == v1::Mode::Compare {
-        check.fail(field, "expected 0 in MODE_COMPARE, which compares the rankings as they are");
-    } else if request.group_by.is_some() {
-        check.fail(field, "expected 0 with `group_by`, whose groups are made of the ranking as it is");
-    } else if request.query.is_empty() {
-        check.fail(field, "expected 0 without `query`, which a cross encoder reads with each text");
-    } else {
-        check.at_most(&field, depth, limits::MAX_RERANK);
     }
 }
 

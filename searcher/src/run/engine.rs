@@ -20,6 +20,7 @@ use super::checksums::Checksums;
 use super::config::EngineConfig;
 use super::explain::{Explanation, explain};
 use super::filter_cache::{FilterCache, cached_as};
+use super::fuse::check_units;
 use super::gather::{DenseSearch, Gather};
 use super::live_recall::LiveRecall;
 use super::parts::Jobs;
@@ -32,7 +33,6 @@ use super::served_index::{IndexPath, Indexes, ServedIndex};
 use super::turns::Turn;
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
-use crate::fusion::reranked::{LOGITS_ALONE, adds_logits};
 use crate::memory::ProcessMemory;
 use crate::metrics::Metrics;
 use crate::mirrors::Mirrors;
@@ -374,12 +374,7 @@ fn items(
     let item = |(number, mut request): (usize, v1::SearchRequest)| {
         request.filter = caller.restrict(request.filter.take());
         let plan = Plan::new(&request, time, &measured, own);
-        if plan.mode.fuses() && !plan.fusion.can_fuse() {
-            return Err(Error::NoLogitScale { at: at(number) });
-        }
-        if plan.rerank_weight.is_some_and(|weight| weight < LOGITS_ALONE) && !adds_logits(Some(&plan.fusion)) {
-            return Err(Error::RerankWeight { at: at(number), fusion: plan.fusion.method.label() });
-        }
+        check_units(&plan, || at(number))?;
         Ok(BatchItem {
             plan,
             filter: request.filter.as_ref().map(|filter| cached_as(caller, filter)),

@@ -9,9 +9,21 @@ use dyad_index::snapshot::{Hit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
 
 use super::batch::{Batch, BatchItem, PartResults, Timed, Vector};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::fusion::reranked::{LOGITS_ALONE, adds_logits};
 use crate::fusion::{Bm25Ranking, Fusion};
 use crate::plan::{Mode, Plan};
+
+/// Refuses a fusion, or a weight of a cross encoder's scores, that needs what the index does not know.
+pub(super) fn check_units(plan: &Plan, at: impl Fn() -> String) -> Result<()> {
+    if plan.mode.fuses() && !plan.fusion.can_fuse() {
+        return Err(Error::NoLogitScale { at: at() });
+    }
+    if plan.rerank_weight.is_some_and(|weight| weight < LOGITS_ALONE) && !adds_logits(Some(&plan.fusion)) {
+        return Err(Error::RerankWeight { at: at(), fusion: plan.fusion.method.label() });
+    }
+    Ok(())
+}
 
 impl Batch {
     /// The best `most` hits of a question; the parts are in `found`.

@@ -1,0 +1,41 @@
+//! What a cross encoder scores of a search, and how much that counts.
+
+use super::violations::Check;
+use crate::limits;
+use crate::v1;
+
+/// What a weight of a cross encoder's score needs.
+const ADDS_NATS: &str = "a logit is added to scores of MODE_HYBRID by FUSION_LOG_ODDS, which alone are in its unit";
+
+/// Checks what a cross encoder is to score of a search at `at`.
+pub(super) fn check(check: &mut Check, at: &str, request: &v1::SearchRequest) {
+    weight(check, at, request);
+    let (depth, field) = (request.rerank_depth, format!("{at}rerank_depth"));
+    if depth == 0 {
+        return;
+    }
+    if request.mode() == v1::Mode::Compare {
+        check.fail(field, "expected 0 in MODE_COMPARE, which compares the rankings as they are");
+    } else if request.group_by.is_some() {
+        check.fail(field, "expected 0 with `group_by`, whose groups are made of the ranking as it is");
+    } else if request.query.is_empty() {
+        check.fail(field, "expected 0 without `query`, which a cross encoder reads with each text");
+    } else {
+        check.at_most(&field, depth, limits::MAX_RERANK);
+    }
+}
+
+fn weight(check: &mut Check, at: &str, request: &v1::SearchRequest) {
+    let Some(weight) = request.rerank_weight else { return };
+    let (field, fusion) = (format!("{at}rerank_weight"), request.fusion());
+    let adds = matches!(fusion, v1::Fusion::Unspecified | v1::Fusion::LogOdds);
+    if !(0.0..=1.0).contains(&weight) {
+        check.fail(field, format!("expected a number from 0 to 1, got {weight}"));
+    } else if request.rerank_depth == 0 {
+        check.fail(field, "expected none without `rerank_depth`, whose hits it orders");
+    } else if weight < 1.0 && request.mode() != v1::Mode::Hybrid {
+        check.fail(field, format!("expected 1 or none in {}: {ADDS_NATS}", request.mode().as_str_name()));
+    } else if weight < 1.0 && !adds {
+        check.fail(field, format!("expected 1 or none with {}: {ADDS_NATS}", fusion.as_str_name()));
+    }
+}
