@@ -50,7 +50,7 @@ impl Derived {
             note(&format!("examples {name}, seed {seed}: mining by {by}"));
             let corpus = mine.corpus.as_ref().map(|corpus| PathBuf::from(places.fill(&corpus.to_string_lossy(), seed)));
             let candidates = corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
-            let encoder = MiningEncoder { model: &model, budget, context: None };
+            let encoder = MiningEncoder { model: &model, budget, titles: true, context: None };
             mine_file(encoder, &|| Ok(vec![open()?]), candidates, &mine.options(seed), &out, go_on).map(|_| ())
         } else {
             let model = CrossEncoder::open(&model, &compute)?;

@@ -54,6 +54,9 @@ pub(crate) struct Trial {
     /// its answer), uniformity of both together, and the cosine of their centroids.
     pub(crate) probe: Option<Value>,
     pub(crate) settings: Value,
+    /// What it was measured on; not in trials that were made before it was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) evaluations: Vec<Evaluated>,
     /// How its hits were reranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rerank: Option<Rerank>,
@@ -115,6 +118,11 @@ impl Todo<'_> {
             || trial.rerank != self.variant.rerank
         {
             return Err(Error::kept(&path, "the trial was made under other settings").into());
+        }
+        let is_other = |then: &&Evaluated| self.evaluations().iter().any(|now| now.name == then.name && now != *then);
+        if let Some(other) = trial.evaluations.iter().find(is_other) {
+            let reason = format!("evaluation `{}` was made under other settings", other.name);
+            return Err(Error::kept(&path, reason).into());
         }
         Ok(Some(trial))
     }
@@ -194,6 +202,7 @@ impl Todo<'_> {
             device: config.device.to_string(),
             probe: seen,
             settings: serde_json::to_value(config)?,
+            evaluations: self.evaluations().to_vec(),
             rerank: self.variant.rerank.clone(),
             made: Some(RunInfo::now()),
         };

@@ -104,6 +104,15 @@ fn another_evaluation_trains_nothing(directory: &Path) {
         let of = |rows: &[Vec<String>]| rows.iter().map(|row| row[at(column)].clone()).collect::<Vec<_>>();
         assert_eq!(of(&before), of(&after), "{column}");
     }
+    // Of other settings its values are not those of the table.
+    let trial = out.join("in-context-seed0/trial.json");
+    let text = fs_err::read_to_string(&trial).unwrap();
+    let [now, then] = ["0.5", "0.7"].map(|weight| format!("title+late:{weight}\",\n      \"documents\": \"$DATA"));
+    fs_err::write(&trial, text.replace(&now, &then)).unwrap();
+    assert_ne!(fs_err::read_to_string(&trial).unwrap(), text);
+    let output = bench(directory, &["context", "--out", "context", "--steps", "2"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("evaluation `reqa-squad-late` was made under other settings"), "{said}");
 }
 
 #[test]

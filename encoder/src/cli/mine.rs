@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let cancel = cancel_on_signal()?;
     let go_on = || !cancel.is_cancelled();
     let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
-    let encoder = MiningEncoder { model: &encoder, budget: options.model.budget(), context: None };
+    let encoder = MiningEncoder { model: &encoder, budget: options.model.budget(), titles: true, context: None };
     let credentials = Credentials::open(&options.credentials)?;
     let candidates = match (&options.searcher, &options.corpus) {
         (Some(url), _) => Candidates::Searcher(url, &credentials),

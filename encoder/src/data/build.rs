@@ -145,11 +145,9 @@ impl PairsBuilder {
 
     fn tokenized_passage(&self, passage: Passage) -> Result<TokenizedPassage, Error> {
         let PairOptions { answer_tokens, titles, .. } = self.options;
-        let whole = passage.passage();
-        // A passage that is only a title keeps it.
-        let text = if titles || passage.text.trim().is_empty() { &*whole } else { passage.text.trim() };
+        let tokens = self.tokenizer.encode_within(Tower::Answer, &passage.read_with(titles), answer_tokens)?;
         Ok(TokenizedPassage {
-            tokens: self.tokenizer.encode_within(Tower::Answer, text, answer_tokens)?,
+            tokens,
             score: passage.score.unwrap_or(f32::NAN),
             key: passage.key.filter(|key| !key.is_empty()),
         })

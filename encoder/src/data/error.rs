@@ -31,7 +31,7 @@ pub enum DataError {
         text: String,
     },
     /// A passage that is not where it says.
-    #[error("passage `{text}`: {problem}")]
+    #[error("passage `{text}`: {problem}. Correct its `document`, `start` and `end`, or leave the example out")]
     Place {
         /// Its beginning.
         text: String,

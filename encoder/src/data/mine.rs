@@ -42,6 +42,8 @@ pub struct MiningEncoder<'a> {
     pub model: &'a Model,
     /// Tokens of a batch.
     pub budget: Budget,
+    /// Whether a passage's title stands before its text.
+    pub titles: bool,
     /// The documents in which passages are read; they are read by themselves where there are none.
     pub context: Option<&'a ExampleContext>,
 }
@@ -54,7 +56,7 @@ impl MiningEncoder<'_> {
 
     /// Vectors of passages, row-major.
     fn passages(self, passages: &[&Passage], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
-        let texts = passages.iter().map(|passage| passage.passage().into_owned());
+        let texts = passages.iter().map(|passage| passage.read_with(self.titles).into_owned());
         let mut vectors = self.texts(Tower::Answer, texts, go_on)?;
         if let Some(context) = self.context {
             let tokens = context.tokens(&self.model.tokenizer(), passages)?;

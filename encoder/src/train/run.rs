@@ -94,7 +94,7 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
     let model = learned.info().fingerprint.clone();
     began.with_model(out, &model)?.write(out)?;
     let evaluator = match &config.evaluation.data {
-        Some(data) => Some(Evaluator::open(data, &config.evaluation.split, &learned)?),
+        Some(data) => Some(Evaluator::open_in(&config.evaluation.context(), data, &config.evaluation.split, &learned)?),
         None => None,
     };
     let hits = match &config.evaluation.run {

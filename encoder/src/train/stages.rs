@@ -171,7 +171,8 @@ impl Miner<'_> {
         let model = Model::of(&self.learned.checkpoint(self.directory)?, self.compute, Mode::Inference)?;
         let options = config.options(self.seed);
         let budget = Budget::of(self.compute.device, self.compute.dtype);
-        let encoder = MiningEncoder { model: &model, budget, context: self.context };
+        let titles = stage.data.pairs().titles;
+        let encoder = MiningEncoder { model: &model, budget, titles, context: self.context };
         let examples = || readers(&stage.data, None);
         let candidates = config.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
         let found = mine_file(encoder, &examples, candidates, &options, &file, go_on)?;

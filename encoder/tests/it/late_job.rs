@@ -145,7 +145,10 @@ fn passages_may_say_where_they_stand_in_documents_of_another_file() {
         (passage("c", "Another text.", 0, 12), "got `Na"),
         (passage("c", "Water.", 29, 99), "within 35 characters, got 29 and 99"),
         ("{\"_id\": \"c\", \"text\": \"Water.\"}\n".to_owned(), "metadata `document`"),
-        (passage("c", "Water.", 29, 35).replace("\"p\"", "\"q\""), "a document of `--documents`, got `q`"),
+        (
+            passage("c", "Water.", 29, 35).replace("\"p\"", "\"q\""),
+            "a document of `--documents` (of a training `data.documents`), got `q`",
+        ),
     ] {
         place.write("corpus.jsonl", &line);
         let refused = place.run(&read, "late", "other").unwrap_err().to_string();

@@ -119,7 +119,7 @@ fn mine(
     out: &Path,
 ) -> Result<MinedFile, DataError> {
     let read = || Ok(vec![ExampleReader::open(data, &ExampleOptions::default())?]);
-    let encoder = MiningEncoder { model: encoder, budget: Budget::CPU, context: None };
+    let encoder = MiningEncoder { model: encoder, budget: Budget::CPU, titles: true, context: None };
     mine_file(encoder, &read, candidates, options, out, &|| true)
 }
 

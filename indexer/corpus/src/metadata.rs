@@ -59,7 +59,7 @@ impl Metadata {
     /// Where a passage stands in its document: `document`, `start` and `end`. Nothing where it does not say so.
     pub fn span(&self) -> Option<PassageSpan> {
         let fields: Map<String, Value> = serde_json::from_str(&self.json).ok()?;
-        PassageSpan::of_fields(fields.get("document")?.as_str()?, &fields)
+        PassageSpan::of_fields(PassageSpan::key_of(fields.get("document")?)?, &fields)
     }
 
     /// The object, to be written as a part of other JSON.

@@ -18,10 +18,19 @@ pub struct PassageSpan {
 }
 
 impl PassageSpan {
+    /// The key that a field has: a text, or a whole number, as keys of documents are.
+    pub(crate) fn key_of(value: &Value) -> Option<String> {
+        match value {
+            Value::String(key) => Some(key.clone()),
+            Value::Number(number) if !number.is_f64() => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
     /// In the document with this key, by the fields `start` and `end`; nothing where one is not there, or no number of a character.
-    pub(crate) fn of_fields(document: &str, fields: &Map<String, Value>) -> Option<Self> {
+    pub(crate) fn of_fields(document: String, fields: &Map<String, Value>) -> Option<Self> {
         let number = |field: &str| fields.get(field)?.as_u64().and_then(|at| usize::try_from(at).ok());
-        Some(Self { document: document.to_owned(), start: number("start")?, end: number("end")? })
+        Some(Self { document, start: number("start")?, end: number("end")? })
     }
 }
 

@@ -7,19 +7,18 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::fusion::FusionMethod;
 use crate::learned_file::{LearnedFile, damaged};
 use crate::storage::WriteLock;
 
 /// Name of the file in the index.
 pub const RERANK_FILE: &str = "rerank.json";
-/// Version of files that earlier releases read: those of cross encoders whose scores alone make the order.
-const EARLIER_VERSION: u32 = 1;
-const FILE: LearnedFile = LearnedFile { name: RERANK_FILE, version: 2, holds: "the measured gain of a cross encoder" };
+const FILE: LearnedFile = LearnedFile { name: RERANK_FILE, version: 1, holds: "the measured gain of a cross encoder" };
 
 /// The measured gain of a cross encoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RerankRecord {
-    /// 1 where the scores of the cross encoder alone make the order of hits, else 2, which earlier releases do not know.
+    /// 1.
     pub format_version: u32,
     /// Fingerprint of the model whose vectors were ranked.
     pub fingerprint: String,
@@ -29,8 +28,12 @@ pub struct RerankRecord {
     pub reranker: String,
     /// Hits that it scored of each question.
     pub depth: usize,
-    /// Weight of its scores in the order of these hits, 0 to 1: fused scores have the rest. Files of earlier releases do not have it.
-    #[serde(default = "alone", skip_serializing_if = "is_alone")]
+    /// By what the hits were fused. Files of earlier releases do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fusion: Option<FusionMethod>,
+    /// Weight of its scores in the order of these hits, 0 to 1: fused scores have the rest. Files of earlier releases do not have it: the order was that of its
+    /// scores alone.
+    #[serde(default = "alone")]
     pub weight: f64,
     /// The judged questions.
     pub measured_on: RerankMeasured,
@@ -38,11 +41,6 @@ pub struct RerankRecord {
 
 fn alone() -> f64 {
     1.0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference to the field")]
-fn is_alone(weight: &f64) -> bool {
-    *weight >= alone()
 }
 
 /// On what a cross encoder was measured, and the mean nDCG@10 there.
@@ -56,17 +54,15 @@ pub struct RerankMeasured {
     pub questions: usize,
     /// The hybrid ranking.
     pub before: f64,
-    /// The same with its best hits in the order of the cross encoder.
+    /// The same with its best hits scored again by the cross encoder.
     pub after: f64,
     /// Of the difference, by a paired randomisation test.
     pub p: f64,
 }
 
 impl RerankRecord {
-    /// The version of a record whose weight this is.
-    pub fn version_of(weight: f64) -> u32 {
-        if is_alone(&weight) { EARLIER_VERSION } else { FILE.version }
-    }
+    /// Version of the records that this build writes.
+    pub const VERSION: u32 = FILE.version;
 
     /// What was measured with vectors of the model with this fingerprint; none without the file.
     pub fn load(index: &Path, fingerprint: &str) -> Result<Option<Self>> {
@@ -93,6 +89,11 @@ impl RerankRecord {
         FILE.write(index, self, lock)
     }
 
+    /// The weight that was found for hits that are fused so; none where others were measured.
+    pub fn weight_of(&self, fusion: FusionMethod) -> Option<f64> {
+        (self.fusion == Some(fusion)).then_some(self.weight)
+    }
+
     /// How much higher nDCG@10 is with the cross encoder.
     pub fn gain(&self) -> f64 {
         self.measured_on.after - self.measured_on.before
@@ -113,11 +114,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (data, split) = ("nq".to_owned(), "dev".to_owned());
         let record = RerankRecord {
-            format_version: RerankRecord::version_of(0.4),
+            format_version: RerankRecord::VERSION,
             fingerprint: "f00d".to_owned(),
             reranker_fingerprint: "c0de".to_owned(),
             reranker: "cross".to_owned(),
             depth: 20,
+            fusion: Some(FusionMethod::LogOdds),
             weight: 0.4,
             measured_on: RerankMeasured { data, split, questions: 100, before: 0.6, after: 0.25, p: 0.001 },
         };
@@ -126,18 +128,23 @@ mod tests {
         let loaded = RerankRecord::load(dir.path(), "f00d").unwrap().unwrap();
         assert!(loaded == record && loaded.is_of("c0de") && !loaded.is_of("beef") && loaded.gain() < -0.3);
         assert_eq!(RerankRecord::load(dir.path(), "beef").unwrap(), None);
-        // Of earlier releases, and as they read it.
-        let alone = RerankRecord { format_version: RerankRecord::version_of(1.0), weight: 1.0, ..record.clone() };
-        let text = serde_json::to_string(&alone).unwrap();
-        assert!(text.starts_with("{\"format_version\":1,") && !text.contains("weight"), "{text}");
-        fs_err::write(dir.path().join(RERANK_FILE), text).unwrap();
-        assert_eq!(RerankRecord::load(dir.path(), "f00d").unwrap(), Some(alone));
+        assert_eq!(
+            (loaded.weight_of(FusionMethod::LogOdds), loaded.weight_of(FusionMethod::MinMax)),
+            (Some(0.4), None)
+        );
+        // Of an earlier release: the order of its scores alone, whatever was fused.
+        let earlier = serde_json::to_string(&record).unwrap().replace("\"fusion\":\"log_odds\",\"weight\":0.4,", "");
+        assert!(!earlier.contains("log_odds") && !earlier.contains("weight"), "{earlier}");
+        fs_err::write(dir.path().join(RERANK_FILE), earlier).unwrap();
+        let earlier = RerankRecord::load(dir.path(), "f00d").unwrap().unwrap();
+        assert_eq!((earlier.fusion, earlier.weight_of(FusionMethod::LogOdds)), (None, None));
+        assert!((earlier.weight - 1.0).abs() < 1e-12);
         let whole = serde_json::to_string(&record).unwrap();
         for (text, said) in [
             ("{}".to_owned(), "expected the measured gain"),
             (whole.replace("0.25", "1.5"), "from 0 to 1, got 0.6 and 1.5"),
             (whole.replace("0.4", "1.4"), "`weight` from 0 to 1, got 1.4"),
-            (whole.replace("\"format_version\":2", "\"format_version\":3"), "reads up to 2"),
+            (whole.replace("\"format_version\":1", "\"format_version\":2"), "reads up to 1"),
         ] {
             fs_err::write(dir.path().join(RERANK_FILE), text).unwrap();
             let error = RerankRecord::load(dir.path(), "f00d").unwrap_err().to_string();

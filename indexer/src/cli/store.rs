@@ -9,7 +9,9 @@ use dyad_command::cancel_on_signal;
 use dyad_files::space::{Bytes, boundless, free_space};
 use dyad_index::manifest;
 use dyad_indexer::Error;
-use dyad_store::{Collected, PullOptions, Pulled, PushOptions, Pushed, Remote, gc, pull, push};
+use dyad_store::{
+    Collected, LearnedMove, LearnedOutcome, PullOptions, Pulled, PushOptions, Pushed, Remote, gc, pull, push,
+};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -53,6 +55,15 @@ fn told(error: dyad_store::Error) -> anyhow::Error {
     }
 }
 
+/// What became of files of what was learned, for programs.
+fn learned_json(learned: &[LearnedMove]) -> serde_json::Value {
+    let one = |LearnedMove { file, outcome }: &LearnedMove| {
+        let reason = if let LearnedOutcome::Failed(reason) = outcome { Some(reason) } else { None };
+        json!({ "file": file, "outcome": outcome.name(), "reason": reason })
+    };
+    learned.iter().map(one).collect()
+}
+
 pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let remote = Remote::open(&arguments.to)?;
@@ -64,7 +75,7 @@ pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     if arguments.json {
         let record = json!({
             "url": remote.url(), "generation": generation, "files": files, "bytes": bytes, "present": present, "is_new": is_new,
-            "learned": learned, "seconds": seconds,
+            "learned": learned_json(&learned), "seconds": seconds,
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -85,8 +96,8 @@ pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     } else if learned.is_empty() {
         writeln!(out, "nothing to do: {} has generation {generation} already", remote.url())?;
     }
-    if !learned.is_empty() {
-        writeln!(out, "put what was learned for the index to {}: {}", remote.url(), learned.join(", "))?;
+    for learned in learned {
+        writeln!(out, "what was learned for the index: {learned}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -99,7 +110,6 @@ pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     let index = &arguments.index;
     let pulled = runtime()?.block_on(pull(&remote, index, &options, &go_on)).map_err(told)?;
     let Pulled { generation, files, bytes, present, is_new, learned } = pulled;
-    let learned: Vec<String> = learned.iter().map(ToString::to_string).collect();
     let seconds = began.elapsed().as_secs_f64();
     let documents = manifest::current(index)?.documents();
     let mut out = io::stdout().lock();
@@ -107,7 +117,7 @@ pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     if arguments.json {
         let record = json!({
             "url": from, "index": to.to_string(), "generation": generation, "documents": documents, "files": files, "bytes": bytes,
-            "present": present, "is_new": is_new, "learned": learned, "seconds": seconds,
+            "present": present, "is_new": is_new, "learned": learned_json(&learned), "seconds": seconds,
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -121,8 +131,8 @@ pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     } else if learned.is_empty() {
         writeln!(out, "nothing to do: `{to}` has generation {generation} of {from} already")?;
     }
-    for told in learned {
-        writeln!(out, "what was learned for the index: {told}")?;
+    for learned in learned {
+        writeln!(out, "what was learned for the index: {learned}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,8 +13,8 @@ use dyad_index::storage::WriteLock;
 use crate::error::{Error, Result};
 use crate::evict::{self, Found};
 use crate::files::{IndexFile, files_of};
-use crate::learned::{Precedence, fetch_learned};
-use crate::pull::{PullOptions, Pulled, STAGING, missing, pull_generation};
+use crate::learned::Direction;
+use crate::pull::{PullOptions, Pulled, Pulling, STAGING, missing, pull_generation};
 use crate::remote::{Current, Remote};
 
 /// Longest part of a URL in the name of its directory.
@@ -95,16 +95,15 @@ impl Mirror {
         };
         self.make_room(&there)?;
         let options = PullOptions::default();
-        let options = (&options, PATIENCE);
-        let pulled = pull_generation(&self.remote, &there, &self.directory, options, go_on).await;
+        let pulling = Pulling { options: &options, patience: PATIENCE, direction: Direction::Mirror };
+        let pulled = pull_generation(&self.remote, &there, &self.directory, pulling, go_on).await;
         let pulled = pulled.map_err(|error| self.of_cache(error, there.manifest.generation))?;
-        let learned = fetch_learned(&self.remote, &self.directory, Precedence::Store).await?;
         if !self.has(&there.pointer) {
             // Others that share the cache write it too.
             let _lock = WriteLock::acquire(&self.directory)?;
             write_atomic(&self.directory.join(FETCHED), there.pointer.as_bytes())?;
         }
-        Ok(Pulled { learned, ..pulled })
+        Ok(pulled)
     }
 
     /// Removes all generations but the current one, `keep`, and those that are read; without `keep`, the one before the current one is kept. Returns

@@ -1,7 +1,10 @@
-//! What was learned for an index (`fusion.json`, `rerank.json`): pushed and fetched next to its generations, each file whole.
+//! What was learned for an index (`fusion.json`, `rerank.json`): pushed and fetched with its generations, each file whole.
 //!
-//! These files are no part of a generation, and have no checksum there: what is fetched is read before it takes a place.
+//! These files are no part of a generation, and have no checksum there: they are read before they move. A directory notes what it and a store had in common
+//! last (`.learned`), so that a file which was learned on one side alone goes to the other one, a file that was removed there goes, and of two that were learned
+//! apart neither is lost. No failure here ends a push or a pull: an index is searched without what was learned for it, too.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -12,76 +15,161 @@ use dyad_index::{LEARNED_FILES, check_learned};
 use crate::error::Result;
 use crate::remote::Remote;
 
-/// What became of a file of a store that is not as the directory's.
+/// File of a directory: what it and a store had in common last, a URL, a name and a checksum between tabs.
+const NOTED: &str = ".learned";
+
+/// What became of a file that a store and a directory have differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FetchedLearned {
-    /// It is in the directory now.
-    Fetched(&'static str),
-    /// The directory has another one, which was learned there or before: that stays.
-    Kept(&'static str),
-    /// It cannot be read.
-    Refused(String),
+pub struct LearnedMove {
+    /// Its name.
+    pub file: &'static str,
+    /// What was done.
+    pub outcome: LearnedOutcome,
 }
 
-impl fmt::Display for FetchedLearned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// What was done with a file that a store and a directory have differently.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LearnedOutcome {
+    /// The other side has it now.
+    Moved,
+    /// It was removed on the other side, as it had been on this one.
+    Removed,
+    /// Both were changed since they were the same: each keeps its own.
+    Kept,
+    /// It cannot be read or written, and stays as it was.
+    Failed(String),
+}
+
+impl LearnedOutcome {
+    /// In one word.
+    pub fn name(&self) -> &'static str {
         match self {
-            Self::Fetched(name) => write!(f, "`{name}` was fetched"),
-            Self::Kept(name) => write!(
+            Self::Moved => "moved",
+            Self::Removed => "removed",
+            Self::Kept => "kept",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+impl fmt::Display for LearnedMove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file;
+        match &self.outcome {
+            LearnedOutcome::Moved => write!(f, "`{file}` was transferred"),
+            LearnedOutcome::Removed => write!(f, "`{file}` was removed, as it was on the other side"),
+            LearnedOutcome::Kept => write!(
                 f,
-                "`{name}` is not the store's, and stays: remove it and pull again to take the store's, or push this one"
+                "`{file}` of the directory and that of the store were learned apart, and both stay: remove one of them, and push or pull again"
             ),
-            Self::Refused(reason) => write!(f, "not fetched: {reason}"),
+            LearnedOutcome::Failed(reason) => write!(f, "`{file}` stays as it was: {reason}"),
         }
     }
 }
 
-/// Which of two files counts.
+/// Which way files go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Precedence {
-    /// The directory's, which people work on.
-    Directory,
-    /// The store's, which the directory mirrors.
-    Store,
+pub(crate) enum Direction {
+    /// From a directory to a store.
+    Push,
+    /// From a store to a directory, which people work on.
+    Pull,
+    /// From a store to a directory that mirrors it: the store's always count.
+    Mirror,
 }
 
-/// Puts the files of an index to a store that has none or others; their names.
-pub(crate) async fn push_learned(index: &Path, remote: &Remote) -> Result<Vec<&'static str>> {
-    let mut put = Vec::new();
-    for name in LEARNED_FILES {
-        let Some(bytes) = read(index, name)? else { continue };
-        if remote.read(name).await?.as_ref() != Some(&bytes) {
-            remote.put(name, bytes).await?;
-            put.push(name);
+/// Checksum of a file; none where there is no file.
+fn checksum(bytes: Option<&Vec<u8>>) -> Option<u32> {
+    bytes.map(|bytes| crc32c::crc32c(bytes))
+}
+
+/// Brings the files of one side to the other; what became of those that are not the same. A store that is a directory, and is pushed to, has to be locked by the
+/// caller.
+pub(crate) async fn move_learned(index: &Path, remote: &Remote, direction: Direction) -> Vec<LearnedMove> {
+    let noted = noted(index).unwrap_or_default();
+    let (mut moves, mut common) = (Vec::new(), Vec::new());
+    for file in LEARNED_FILES {
+        let key = (remote.url().to_owned(), file.to_owned());
+        let moved = match move_one(index, remote, (file, direction), noted.get(&key).copied()).await {
+            Ok(moved) => moved,
+            // Where only what is there may be read, a store answers so for what is not.
+            Err(error) => Moved { outcome: Some(LearnedOutcome::Failed(error.to_string())), common: Common::Unknown },
+        };
+        if let Common::Same(checksum) = moved.common {
+            common.push((key, checksum));
         }
+        moves.extend(moved.outcome.map(|outcome| LearnedMove { file, outcome }));
     }
-    Ok(put)
+    // What cannot be noted now, because the directory is being changed, is noted by the next push or pull that finds both sides the same.
+    drop(note(index, &noted, common));
+    moves
 }
 
-/// Fetches those that the directory has not, or not so; what became of them.
-pub(crate) async fn fetch_learned(
-    remote: &Remote,
+/// What both sides have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Common {
+    /// A file with this checksum, or none.
+    Same(Option<u32>),
+    /// Different files, or it is not known.
+    Unknown,
+}
+
+/// What became of a file.
+struct Moved {
+    /// None where both sides stay as they were, and nobody needs to know.
+    outcome: Option<LearnedOutcome>,
+    /// What both have now.
+    common: Common,
+}
+
+/// A file, by what both sides had last (`common`): what was changed on the side that is moved from alone goes to the other one.
+async fn move_one(
     index: &Path,
-    precedence: Precedence,
-) -> Result<Vec<FetchedLearned>> {
-    let mut fetched = Vec::new();
-    for name in LEARNED_FILES {
-        let Some(bytes) = remote.read(name).await? else { continue };
-        let own = read(index, name)?;
-        if own.as_ref() == Some(&bytes) {
-            continue;
+    remote: &Remote,
+    (file, direction): (&'static str, Direction),
+    common: Option<u32>,
+) -> Result<Moved> {
+    let (own, there) = (read(index, file)?, remote.read(file).await?);
+    let (from, to, place) = match direction {
+        Direction::Push => (&own, &there, index.join(file)),
+        Direction::Pull | Direction::Mirror => (&there, &own, Path::new(remote.url()).join(file)),
+    };
+    let now = checksum(from.as_ref());
+    if from == to {
+        return Ok(Moved { outcome: None, common: Common::Same(now) });
+    }
+    let differ = |outcome| Ok(Moved { outcome, common: Common::Unknown });
+    // A mirror's own is never what counts, but one that no store gave it stays where the store has none.
+    let is_mirror = direction == Direction::Mirror && (from.is_some() || common.is_some());
+    if now == common && !is_mirror {
+        return differ(None);
+    }
+    if checksum(to.as_ref()) != common && !is_mirror {
+        return differ(Some(LearnedOutcome::Kept));
+    }
+    let outcome = match from {
+        Some(bytes) => {
+            check_learned(file, &place, bytes)?;
+            LearnedOutcome::Moved
         }
-        if let Err(error) = check_learned(name, &Path::new(remote.url()).join(name), &bytes) {
-            fetched.push(FetchedLearned::Refused(error.to_string()));
-        } else if own.is_some() && precedence == Precedence::Directory {
-            fetched.push(FetchedLearned::Kept(name));
-        } else {
+        None => LearnedOutcome::Removed,
+    };
+    match direction {
+        Direction::Push => {
+            if !remote.change(file, there.as_deref(), own.clone()).await? {
+                return differ(Some(LearnedOutcome::Kept));
+            }
+        }
+        Direction::Pull | Direction::Mirror => {
             let _lock = WriteLock::acquire(index)?;
-            write_atomic(&index.join(name), &bytes)?;
-            fetched.push(FetchedLearned::Fetched(name));
+            let path = index.join(file);
+            match &there {
+                Some(bytes) => write_atomic(&path, bytes)?,
+                None => fs_err::remove_file(&path)?,
+            }
         }
     }
-    Ok(fetched)
+    Ok(Moved { outcome: Some(outcome), common: Common::Same(now) })
 }
 
 fn read(index: &Path, name: &str) -> Result<Option<Vec<u8>>> {
@@ -92,80 +180,37 @@ fn read(index: &Path, name: &str) -> Result<Option<Vec<u8>>> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
+/// Checksums of what a directory and stores had in common last, by URL and name.
+type CommonChecksums = BTreeMap<(String, String), u32>;
 
-    use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
-    use object_store::memory::InMemory;
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::fixture::Pushing;
-    use crate::objects::PushOptions;
-    use crate::pull::{PullOptions, Pulled, pull};
-    use crate::push::push;
-
-    fn learn(index: &Path, dense_weight: f64) {
-        let (data, split) = ("d".to_owned(), "dev".to_owned());
-        let from = LearnedFrom { data, split, questions: 1, dense: 0.1, bm25: 0.2, default: 0.3, learned: 0.4 };
-        let record = FusionRecord::new("f".to_owned(), FusionMethod::WeightedSum, dense_weight, from);
-        record.save(index, &WriteLock::acquire(index).unwrap()).unwrap();
-    }
-
-    fn weight(index: &Path) -> Option<f64> {
-        FusionRecord::load(index, "f").unwrap().map(|record| record.dense_weight)
-    }
-
-    struct Both {
-        index: Pushing,
-        replica: TempDir,
-        remote: Remote,
-    }
-
-    impl Both {
-        fn new() -> Self {
-            let index = Pushing::new();
-            index.publish(1, &["a"]);
-            let remote = Remote::of("memory://x", Arc::new(InMemory::new()), "x");
-            Self { index, replica: TempDir::new().unwrap(), remote }
-        }
-
-        async fn push(&self) -> Vec<&'static str> {
-            push(self.index.path(), &self.remote, &PushOptions::default(), &|| true).await.unwrap().learned
-        }
-
-        async fn pull(&self) -> Pulled {
-            pull(&self.remote, self.replica.path(), &PullOptions::default(), &|| true).await.unwrap()
-        }
-    }
-
-    #[tokio::test]
-    async fn what_was_learned_moves_with_a_push_and_a_pull_of_its_own() {
-        let both = Both::new();
-        assert_eq!((both.push().await, both.pull().await.learned), (vec![], vec![]));
-        // Learned after the generation was pushed.
-        learn(both.index.path(), 0.7);
-        assert_eq!((both.push().await, both.push().await), (vec![FUSION_FILE], vec![]));
-        let pulled = both.pull().await;
-        assert_eq!((pulled.is_new, pulled.learned), (false, vec![FetchedLearned::Fetched(FUSION_FILE)]));
-        assert_eq!(weight(both.replica.path()), Some(0.7));
-        assert_eq!(both.pull().await.learned, []);
-        // What was learned in the replica is not lost; what mirrors a store takes the store's.
-        learn(both.replica.path(), 0.3);
-        assert_eq!(both.pull().await.learned, [FetchedLearned::Kept(FUSION_FILE)]);
-        assert_eq!(weight(both.replica.path()), Some(0.3));
-        let mirrored = fetch_learned(&both.remote, both.replica.path(), Precedence::Store).await.unwrap();
-        assert_eq!((mirrored, weight(both.replica.path())), (vec![FetchedLearned::Fetched(FUSION_FILE)], Some(0.7)));
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_read_takes_no_place() {
-        let both = Both::new();
-        both.push().await;
-        both.remote.put(FUSION_FILE, b"{".to_vec()).await.unwrap();
-        let [FetchedLearned::Refused(reason)] = &both.pull().await.learned[..] else { panic!("it is damaged") };
-        assert!(reason.contains("memory://x") && reason.contains("fusion.json"), "{reason}");
-        assert_eq!(weight(both.replica.path()), None);
-    }
+fn noted(index: &Path) -> Result<CommonChecksums> {
+    let text = read(index, NOTED)?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let line = |line: &str| {
+        let mut parts = line.split('\t');
+        let (url, name, checksum) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(((url.to_owned(), name.to_owned()), u32::from_str_radix(checksum, 16).ok()?))
+    };
+    Ok(text.lines().filter_map(line).collect())
 }
+
+/// Notes what both sides have now. Under the lock of the directory: another push, to another URL, may note its own.
+fn note(index: &Path, before: &CommonChecksums, now: Vec<((String, String), Option<u32>)>) -> Result<()> {
+    if now.iter().all(|(key, checksum)| before.get(key) == checksum.as_ref()) {
+        return Ok(());
+    }
+    let _lock = WriteLock::acquire(index)?;
+    let mut all = noted(index)?;
+    for (key, checksum) in now {
+        match checksum {
+            Some(checksum) => all.insert(key, checksum),
+            None => all.remove(&key),
+        };
+    }
+    let line = |((url, name), checksum): (&(String, String), &u32)| format!("{url}\t{name}\t{checksum:08x}\n");
+    let text: String = all.iter().map(line).collect();
+    Ok(write_atomic(&index.join(NOTED), text.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests;

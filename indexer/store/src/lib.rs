@@ -48,7 +48,7 @@ pub use cache::{Cache, Mirror};
 pub use commit::{Committed, commit, is_published};
 pub use error::Error;
 pub use gc::{Collected, gc};
-pub use learned::FetchedLearned;
+pub use learned::{LearnedMove, LearnedOutcome};
 pub use objects::{Object, PushOptions, is_plain};
 pub use pattern::find;
 pub use pull::{PullOptions, Pulled, pull};

@@ -11,7 +11,7 @@ use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
-use crate::learned::{FetchedLearned, Precedence, fetch_learned};
+use crate::learned::{Direction, LearnedMove, move_learned};
 use crate::objects::{PARTIAL, all};
 use crate::remote::{Current, Remote};
 
@@ -47,13 +47,13 @@ pub struct Pulled {
     /// Whether the directory's generation is another one than before.
     pub is_new: bool,
     /// What was learned for the index, where the store has other files than the directory.
-    pub learned: Vec<FetchedLearned>,
+    pub learned: Vec<LearnedMove>,
 }
 
 /// Makes the store's current generation that of a directory, which is created where it does not exist. Files that it has are kept. Whatever ends it,
 /// the index is as it was, or has all of the new generation; pulling again goes on with what is missing. `go_on` is asked between pieces of files.
 ///
-/// What was learned for the index is fetched after it, where the directory has none of its own.
+/// What was learned for the index comes with it, but not over what was learned in the directory since.
 ///
 /// A directory whose current generation the store does not have is refused: it was changed, and not pushed.
 pub async fn pull(
@@ -63,16 +63,26 @@ pub async fn pull(
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Pulled> {
     let Some(there) = remote.current().await? else { return Err(Error::Absent { url: remote.url().to_owned() }) };
-    let pulled = pull_generation(remote, &there, index, (options, PATIENCE), go_on).await?;
-    Ok(Pulled { learned: fetch_learned(remote, index, Precedence::Directory).await?, ..pulled })
+    let pulling = Pulling { options, patience: PATIENCE, direction: Direction::Pull };
+    pull_generation(remote, &there, index, pulling, go_on).await
 }
 
-/// Makes this generation of a store that of a directory; another pull into it is waited for as long as told.
+/// How a generation is pulled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pulling<'a> {
+    pub(crate) options: &'a PullOptions,
+    /// How long another pull into the same directory is waited for.
+    pub(crate) patience: Duration,
+    /// Whose files of what was learned count.
+    pub(crate) direction: Direction,
+}
+
+/// Makes this generation of a store that of a directory.
 pub(crate) async fn pull_generation(
     remote: &Remote,
     there: &Current,
     index: &Path,
-    (options, patience): (&PullOptions, Duration),
+    Pulling { options, patience, direction }: Pulling<'_>,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Pulled> {
     let generation = there.manifest.generation;
@@ -82,8 +92,10 @@ pub(crate) async fn pull_generation(
     if !was_current {
         refuse_others(remote, index, generation, &there.bytes).await?;
     }
+    // Before the generation is current, so that who opens it finds what was learned.
+    let learned = move_learned(index, remote, direction).await;
     if was_current && missing(&files, index)?.is_empty() {
-        return Ok(already(&files, generation, false));
+        return Ok(Pulled { learned, ..already(&files, generation, false) });
     }
     let staging = index.join(STAGING);
     fs_err::create_dir_all(&staging)?;
@@ -94,7 +106,7 @@ pub(crate) async fn pull_generation(
     // Another process may have fetched it while this one waited: what that one serves is not fetched again and put in its place.
     let missing = missing(&files, index)?;
     if missing.is_empty() && is_current(index, there) {
-        return Ok(already(&files, generation, !was_current));
+        return Ok(Pulled { learned, ..already(&files, generation, !was_current) });
     }
     trim(&staging, Path::new(""), &missing.iter().map(|file| &*file.entry.path).collect())?;
     let needed = missing.iter().map(|file| file.entry.bytes).sum();
@@ -127,7 +139,7 @@ pub(crate) async fn pull_generation(
     drop(alone);
     let count = fetched.iter().map(|fetched| u64::from(*fetched)).sum();
     let present = (files.len() - missing.len()) as u64;
-    Ok(Pulled { generation, files: count, bytes: needed, present, is_new: true, learned: Vec::new() })
+    Ok(Pulled { generation, files: count, bytes: needed, present, is_new: true, learned })
 }
 
 /// Whether the directory's `CURRENT` is the store's.

@@ -9,7 +9,7 @@ use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
-use crate::learned::push_learned;
+use crate::learned::{Direction, LearnedMove, move_learned};
 use crate::objects::{PushOptions, all};
 use crate::remote::Remote;
 
@@ -29,28 +29,18 @@ pub struct Pushed {
     pub present: u64,
     /// Whether `CURRENT` was moved; it is not where it names the generation already.
     pub is_new: bool,
-    /// Files of what was learned that were put.
-    pub learned: Vec<&'static str>,
+    /// What was learned for the index, where the store had it otherwise.
+    pub learned: Vec<LearnedMove>,
 }
 
 /// Puts the current generation of an index to a store. Whatever ends it, readers of the store find the generation before, or all of this one;
 /// pushing again goes on with the files that are missing.
 ///
 /// The store's current generation has to be one of the index's, or what it has pushed last, or this one: an index that was changed elsewhere is
-/// not overwritten. Of two pushes at once one wins, and the other is told. What was learned for the index (`fusion.json`, `rerank.json`) is put after it, in the place of what the
-/// store has. Nothing is removed from the store. `go_on` is asked between files and
+/// not overwritten. Of two pushes at once one wins, and the other is told. What was learned for the index (`fusion.json`, `rerank.json`) goes with it, but not over
+/// what another index has learned and pushed since. No generation is removed from the store. `go_on` is asked between files and
 /// parts.
 pub async fn push(
-    index: &Path,
-    remote: &Remote,
-    options: &PushOptions,
-    go_on: &(dyn Fn() -> bool + Sync),
-) -> Result<Pushed> {
-    let pushed = push_generation(index, remote, options, go_on).await?;
-    Ok(Pushed { learned: push_learned(index, remote).await?, ..pushed })
-}
-
-async fn push_generation(
     index: &Path,
     remote: &Remote,
     options: &PushOptions,
@@ -67,18 +57,21 @@ async fn push_generation(
     let there = remote.current().await?;
     let files = files_of(&current);
     if let Some(there) = &there {
-        if there.pointer == pointer {
-            let found: Vec<&IndexFile> = files.iter().collect();
-            let put = complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
-            note(index, remote, &pointer)?;
-            return Ok(Pushed { is_new: false, ..Pushed::of(generation, &files, &put) });
-        }
-        let is_ours = pushed(index)?.get(remote.url()) == Some(&there.pointer)
+        let is_ours = there.pointer == pointer
+            || pushed(index)?.get(remote.url()) == Some(&there.pointer)
             || has(index, there.manifest.generation, &there.bytes)?;
         if !is_ours {
             let (url, index) = (remote.url().to_owned(), index.to_owned());
             return Err(Error::OtherLineage { url, index, generation: there.manifest.generation });
         }
+    }
+    // Before `CURRENT`, by which others look for what is new.
+    let learned = move_learned(index, remote, Direction::Push).await;
+    if there.as_ref().is_some_and(|there| there.pointer == pointer) {
+        let found: Vec<&IndexFile> = files.iter().collect();
+        let put = complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
+        note(index, remote, &pointer)?;
+        return Ok(Pushed { is_new: false, learned, ..Pushed::of(generation, &files, &put) });
     }
     remote.reserve(there.as_ref(), (&name, generation), &bytes).await.map_err(|error| match error {
         Error::Taken { url, .. } => Error::OtherLineage { url, index: index.to_owned(), generation },
@@ -101,7 +94,7 @@ async fn push_generation(
     let found: Vec<&IndexFile> = files.iter().zip(&done).filter(|(_, put)| !**put).map(|(file, _)| file).collect();
     complete(index, remote, (&name, &bytes), &found, (options, go_on)).await?;
     note(index, remote, &pointer)?;
-    Ok(Pushed::of(generation, &files, &done))
+    Ok(Pushed { learned, ..Pushed::of(generation, &files, &done) })
 }
 
 impl Pushed {

@@ -168,6 +168,20 @@ impl Remote {
     pub async fn replace(&self, name: &str, was: &[u8], bytes: Vec<u8>) -> Result<bool> {
         // A directory has no conditional put.
         let _alone = self.alone()?;
+        self.replace_alone(name, was, bytes).await
+    }
+
+    /// Puts an object where there is none (`was`), in the place of one with this content, or removes that; false where there is another one by now. A
+    /// directory has to be locked by the caller.
+    pub(crate) async fn change(&self, name: &str, was: Option<&[u8]>, to: Option<Vec<u8>>) -> Result<bool> {
+        match (was, to) {
+            (None, Some(bytes)) => self.put_new(name, bytes).await,
+            (Some(was), Some(bytes)) => self.replace_alone(name, was, bytes).await,
+            (_, None) => self.remove(&[name.to_owned()]).await.map(|()| true),
+        }
+    }
+
+    async fn replace_alone(&self, name: &str, was: &[u8], bytes: Vec<u8>) -> Result<bool> {
         let Some(found) = self.get(name).await? else { return Ok(false) };
         let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
         if found.bytes().await.map_err(self.failed(name, "read"))? != was {

@@ -69,7 +69,9 @@ pub(crate) fn relative(fixture: &Fixture) -> std::collections::BTreeMap<PathBuf,
     let files = fixture.files().into_iter();
     let files = files.map(|(path, bytes)| (path.strip_prefix(fixture.index()).unwrap().to_owned(), bytes));
     // What pushes and pulls note for themselves.
-    files.filter(|(path, _)| !path.starts_with(".pull") && !path.starts_with(".pushed")).collect()
+    files
+        .filter(|(path, _)| !path.starts_with(".pull") && !path.starts_with(".pushed") && !path.starts_with(".learned"))
+        .collect()
 }
 
 #[tokio::test]

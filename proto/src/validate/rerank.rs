@@ -28,7 +28,8 @@ pub(super) fn check(check: &mut Check, at: &str, request: &v1::SearchRequest) {
 fn weight(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     let Some(weight) = request.rerank_weight else { return };
     let (field, fusion) = (format!("{at}rerank_weight"), request.fusion());
-    let adds = matches!(fusion, v1::Fusion::Unspecified | v1::Fusion::LogOdds);
+    let is_rrf = request.rrf_k > 0;
+    let adds = matches!(fusion, v1::Fusion::Unspecified | v1::Fusion::LogOdds) && !is_rrf;
     if !(0.0..=1.0).contains(&weight) {
         check.fail(field, format!("expected a number from 0 to 1, got {weight}"));
     } else if request.rerank_depth == 0 {
@@ -36,6 +37,7 @@ fn weight(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     } else if weight < 1.0 && request.mode() != v1::Mode::Hybrid {
         check.fail(field, format!("expected 1 or none in {}: {ADDS_NATS}", request.mode().as_str_name()));
     } else if weight < 1.0 && !adds {
-        check.fail(field, format!("expected 1 or none with {}: {ADDS_NATS}", fusion.as_str_name()));
+        let other = if is_rrf { "`rrf_k`" } else { fusion.as_str_name() };
+        check.fail(field, format!("expected 1 or none with {other}: {ADDS_NATS}"));
     }
 }

@@ -76,11 +76,12 @@ impl RerankMeasurement<'_> {
             compared.p_randomisation
         )?;
         Ok(RerankRecord {
-            format_version: RerankRecord::version_of(weight),
+            format_version: RerankRecord::VERSION,
             fingerprint: self.fingerprint,
             reranker_fingerprint: fingerprint.clone(),
             reranker: name.clone(),
             depth: self.depth as usize,
+            fusion: Some(self.fusion.method),
             weight,
             measured_on: RerankMeasured {
                 data: self.data,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_files::space::Bytes;
-use dyad_store::{FetchedLearned, Pulled};
+use dyad_store::{LearnedMove, LearnedOutcome, Pulled};
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -194,16 +194,20 @@ impl Kept {
             let (url, bytes, time) = (self.index.mirror.remote().url(), Bytes(bytes), began.elapsed());
             tracing::info!(index = name, generation, url, files, %bytes, present, ?time, "fetched from a store");
         }
-        for told in learned {
-            let url = self.index.mirror.remote().url();
-            match told {
-                FetchedLearned::Refused(_) => {
-                    tracing::warn!(index = name, url, "what was learned for the index: {told}");
-                }
-                told => tracing::info!(index = name, url, "what was learned for the index: {told}"),
-            }
+        for learned in &learned {
+            self.tell(learned);
         }
         Ok(is_new)
+    }
+
+    /// Tells what became of a file of what was learned for the index.
+    fn tell(&self, learned: &LearnedMove) {
+        let (index, url) = (&self.index.name, self.index.mirror.remote().url());
+        if matches!(learned.outcome, LearnedOutcome::Failed(_)) {
+            tracing::warn!(index, url, "what was learned for the index: {learned}");
+        } else {
+            tracing::info!(index, url, "what was learned for the index: {learned}");
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use super::batch::{Batch, micros};
 use super::engine::Engine;
 use super::parts::Jobs;
 use crate::error::{Error, Result};
-use crate::fusion::Placement;
 use crate::fusion::reranked::{self, DEFAULT_RERANK_WEIGHT, LOGITS_ALONE, adds_logits};
+use crate::fusion::{Fusion, Placement};
 use crate::plan::Plan;
 use crate::reranker::Reranker;
 
@@ -63,18 +63,18 @@ impl Engine {
             }
         });
         let measured = self.reranking(&batch.snapshot);
-        let learned = measured.as_ref().map_or(DEFAULT_RERANK_WEIGHT, |measured| measured.weight);
-        let no_gain = measured.as_ref().filter(|measured| measured.gain() < 0.0).map(no_gain_note);
         let scored: Vec<_> = stream::iter(scored.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
         for (number, scores, took) in scored {
             let (Some(item), Some(answer)) = (batch.items.get(number), answers.get_mut(number)) else { continue };
             match scores {
                 Ok(scores) => {
                     let fingerprint = Arc::clone(reranker.fingerprint());
-                    let of_index = if adds_logits(answer.fusion.as_ref()) { learned } else { LOGITS_ALONE };
-                    let weight = item.plan.rerank_weight.unwrap_or(of_index);
+                    let of_index = || index_weight(answer.fusion.as_ref(), measured.as_ref());
+                    let weight = item.plan.rerank_weight.unwrap_or_else(of_index);
                     answer.reranked = Some(Reranked { hits: scores.len(), weight, fingerprint });
-                    answer.notes.extend(no_gain.clone());
+                    let is_measured = |measured: &&RerankRecord| (measured.weight - weight).abs() < f64::EPSILON;
+                    let loss = measured.as_ref().filter(is_measured).filter(|measured| measured.gain() < 0.0);
+                    answer.notes.extend(loss.map(no_gain_note));
                     reorder(&mut answer.hits, &scores, weight);
                 }
                 Err(error @ (Error::Reranker { .. } | Error::FullReplies { .. } | Error::LargeReply { .. })) => {
@@ -124,6 +124,15 @@ impl Engine {
     }
 }
 
+/// How much the cross encoder's scores count in the order of hits that were fused so, where a request does not say.
+fn index_weight(fusion: Option<&Fusion>, measured: Option<&RerankRecord>) -> f64 {
+    if !adds_logits(fusion) {
+        return LOGITS_ALONE;
+    }
+    let learned = fusion.zip(measured).and_then(|(fusion, measured)| measured.weight_of(fusion.method));
+    learned.unwrap_or(DEFAULT_RERANK_WEIGHT)
+}
+
 /// What an operator should know of a cross encoder that brings nothing.
 pub fn no_gain(measured: &RerankRecord) -> String {
     let RerankRecord { reranker, depth, weight, measured_on, .. } = measured;
@@ -159,7 +168,7 @@ impl Batch {
     }
 }
 
-/// Puts as many hits as there are logits into the order of [`reranked::order`]; the places are those of their logits.
+/// Puts as many hits as there are logits into the order of [`reranked::order`]; each gets its place there, and its logit.
 fn reorder(hits: &mut Vec<AnswerHit>, logits: &[f32], weight: f64) {
     let after = hits.split_off(logits.len().min(hits.len()));
     let scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
@@ -195,7 +204,6 @@ mod tests {
 
     use super::super::answer::tests::hits;
     use super::*;
-    use crate::fusion::Fusion;
 
     fn keys(hits: &[AnswerHit]) -> String {
         hits.iter().map(|hit| hit.key.as_str()).collect()

@@ -65,11 +65,12 @@ async fn logits_are_added_to_fused_scores() {
         p: 0.01,
     };
     let record = RerankRecord {
-        format_version: RerankRecord::version_of(0.7),
+        format_version: RerankRecord::VERSION,
         fingerprint: "f00d".to_owned(),
         reranker_fingerprint: "c0de".to_owned(),
         reranker: "shortest".to_owned(),
         depth: 12,
+        fusion: Some(dyad_index::FusionMethod::LogOdds),
         weight: 0.7,
         measured_on,
     };
@@ -80,6 +81,15 @@ async fn logits_are_added_to_fused_scores() {
         let reply = served.client.search(asked(weight)).await.unwrap();
         assert_eq!(reply.rerank_weight.to_bits(), f64::to_bits(used));
         assert_eq!(keys(&reply.hits), keys(&by_formula(&before.hits, used)));
+    }
+    // What was measured of another fusion, or by an earlier release, says nothing of this one; a loss is told of searches at the weight that was measured.
+    let mut earlier = RerankRecord { fusion: None, weight: 1.0, ..record.clone() };
+    (earlier.measured_on.before, earlier.measured_on.after) = (0.6, 0.5);
+    earlier.save(index.path(), &WriteLock::acquire(index.path()).unwrap()).unwrap();
+    admin.reload(v1::ReloadRequest::default()).await.unwrap();
+    for (weight, used, told) in [(None, 0.3, 0), (Some(1.0), 1.0, 1)] {
+        let reply = served.client.search(asked(weight)).await.unwrap();
+        assert_eq!((reply.rerank_weight.to_bits(), reply.notes.len()), (f64::to_bits(used), told), "{:?}", reply.notes);
     }
     // Rankings in other units give way to the cross encoder.
     for other in [
@@ -104,7 +114,7 @@ async fn the_weight_is_learned_with_what_it_brings() {
     let record = RerankRecord::load(index.path(), "f00d").unwrap().unwrap();
     assert!(out.contains(&format!("8 hits, weight {}", record.weight)), "{out}");
     // No weight is better than the default, which keeps every answer first; alone the shortest texts would be.
-    assert_eq!((record.weight.to_bits(), record.format_version), (f64::to_bits(0.3), 2));
+    assert_eq!(record.weight_of(dyad_index::FusionMethod::LogOdds).map(f64::to_bits), Some(f64::to_bits(0.3)));
     assert!(record.measured_on.before > 0.9 && record.gain().abs() < 0.05, "{record:?}");
 }
 
@@ -127,6 +137,7 @@ async fn a_weight_that_cannot_be_is_refused_with_the_field() {
     refused(|asked| asked.rerank_depth = 0, "`rerank_weight`: expected none without `rerank_depth`").await;
     refused(|asked| asked.set_mode(Mode::Bm25), "`rerank_weight`: expected 1 or none in MODE_BM25").await;
     refused(|asked| asked.set_fusion(Fusion::Rrf), "`rerank_weight`: expected 1 or none with FUSION_RRF").await;
+    refused(|asked| asked.rrf_k = 10, "`rerank_weight`: expected 1 or none with `rrf_k`").await;
     // An index whose scores are in another unit.
     let Running { served, .. } = &searcher().await;
     let error = served.client.search(asked(Some(0.5))).await.unwrap_err();

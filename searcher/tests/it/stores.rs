@@ -192,11 +192,11 @@ async fn a_restart_needs_no_store_for_what_it_has_and_a_first_start_waits_for_on
     assert_eq!(FusionRecord::load(&mirror, "f00d").unwrap(), None);
     admin(&server).await.reload(v1::ReloadRequest::default()).await.unwrap();
     assert_eq!(FusionRecord::load(&mirror, "f00d").unwrap(), Some(learned));
-    server.logged("`fusion.json` was fetched");
+    server.logged("`fusion.json` was transferred");
     // What the store cannot have meant is told, and not served.
     fs_err::write(place.at("store").join(FUSION_FILE), "{").unwrap();
     admin(&server).await.reload(v1::ReloadRequest::default()).await.unwrap();
-    server.logged("what was learned for the index: not fetched");
+    server.logged("`fusion.json` stays as it was");
     fs_err::remove_file(place.at("store").join(FUSION_FILE)).unwrap();
     drop(server);
     // With nothing to fetch, nothing is.

@@ -65,7 +65,7 @@ pub(crate) struct Derived {
 }
 
 /// What a model is measured on.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Evaluated {
     pub(crate) name: String,
@@ -78,6 +78,7 @@ pub(crate) struct Evaluated {
     #[serde(default)]
     pub(crate) context: PassageContext,
     /// File of the documents that the passages were cut from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) documents: Option<String>,
 }
 
@@ -222,6 +223,25 @@ impl Part {
     }
 }
 
+impl Evaluated {
+    /// Refuses a context that reads documents and cannot.
+    fn check(&self) -> Result<(), String> {
+        let Self { name, similarity, context, documents, .. } = self;
+        if context.late_weight().is_none() {
+            return Ok(());
+        }
+        if *similarity != Similarity::Cosine {
+            return Err(format!(
+                "evaluation `{name}`: context `{context}` is of vectors of unit length: expected similarity cosine"
+            ));
+        }
+        if documents.is_none() {
+            return Err(format!("evaluation `{name}`: expected `documents`, a file, with context `{context}`"));
+        }
+        Ok(())
+    }
+}
+
 impl Table {
     /// Reads and checks a table.
     pub(crate) fn read(path: &Path) -> Result<Self> {
@@ -232,13 +252,7 @@ impl Table {
         plain_names("name", [self.name.as_str()])?;
         plain_names("variant.name", self.variants.iter().map(|variant| variant.name.as_str()))?;
         plain_names("evaluation.name", self.evaluations.iter().map(|evaluation| evaluation.name.as_str()))?;
-        for Evaluated { name, similarity, context, .. } in &self.evaluations {
-            if context.late_weight().is_some() && *similarity != Similarity::Cosine {
-                return Err(format!(
-                    "evaluation `{name}`: context `{context}` is of vectors of unit length: expected similarity cosine"
-                ));
-            }
-        }
+        self.evaluations.iter().try_for_each(Evaluated::check)?;
         let against = self.variants.iter().filter_map(|variant| variant.against.as_ref());
         for name in against.chain([&self.baseline]) {
             if self.variant(name).is_none() {

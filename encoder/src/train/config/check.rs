@@ -30,6 +30,14 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     if config.evaluation.depth == 0 {
         return refuse("evaluation.depth", "at least 1", &0);
     }
+    if let Some(context) = config.evaluation.context.filter(|context| context.late_weight().is_some()) {
+        if config.evaluation.documents.is_none() {
+            return refuse("evaluation.documents", &format!("a file with evaluation.context = \"{context}\""), &"none");
+        }
+        if config.evaluation.similarity != Similarity::Cosine {
+            return refuse("evaluation.context", "none or title with similarity = \"inner-product\"", &context);
+        }
+    }
     if config.model.kind == TrainedKind::CrossEncoder {
         check_cross_encoder(config)?;
     } else if config.evaluation.run.is_some() {

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use dyad_corpus::PassageContext;
 use dyad_corpus::metrics::Metric;
 use serde::{Deserialize, Serialize};
 
 use crate::loss::Similarity;
+use crate::train::evaluate::EvaluatedContext;
 
 /// Exact search over a BEIR folder on the way; for a cross encoder, its order of hits that were found before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +32,18 @@ pub struct EvaluationConfig {
     pub patience: u64,
     /// Cosine is what a model serves.
     pub similarity: Similarity,
+    /// What of its document reaches the vector of a passage that is searched; its title where that is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<PassageContext>,
+    /// File of the documents that passages were cut from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<PathBuf>,
+}
+
+impl EvaluationConfig {
+    pub(crate) fn context(&self) -> EvaluatedContext {
+        EvaluatedContext { context: self.context.unwrap_or_default(), documents: self.documents.clone() }
+    }
 }
 
 fn depth() -> usize {

@@ -194,12 +194,14 @@ fn place(settings: &str) -> Place {
 
 const LEARNING: &str = "context = \"late:0.5\"\ndocuments = \"documents.jsonl\"\n[batch]\nsize = 32\nnegatives = 1\n\
                         [mine]\nrank-end = 20\ncount = 2\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 0.02\n\
-                        [training]\nsteps = 60\n[log]\nevery = 5\n";
+                        [training]\nsteps = 60\n[evaluation]\ndata = \"beir\"\ncontext = \"late:0.5\"\n\
+                        documents = \"documents.jsonl\"\n[log]\nevery = 5\n";
 
 #[test]
 fn a_model_is_trained_mined_and_evaluated_in_context() {
     let place = place(LEARNING);
-    place.trained("out");
+    let said = place.trained("out");
+    assert!(said.contains("best recip_rank"), "{said}");
     // What was mined says where it stands, so that the stage could read it in its documents.
     let mined = fs_err::read_to_string(place.path("out/mined/train.jsonl")).unwrap();
     let examples: Vec<serde_json::Value> = mined.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -222,6 +224,11 @@ fn a_model_is_trained_mined_and_evaluated_in_context() {
     };
     let (learned, start) = (value("out/final", &late), value("out/start", &late));
     assert!(learned > 0.9 && learned > start + 0.3, "{start} {learned}");
+    // So it was judged on the way.
+    let metrics = fs_err::read_to_string(place.path("out/metrics.jsonl")).unwrap();
+    let before = metrics.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let before = before.into_iter().find(|line| line["what"] == "before").unwrap();
+    assert!((before["recip_rank"].as_f64().unwrap() - start).abs() < 1e-4, "{before} {start}");
     // By themselves the same answers teach something else.
     place.settings(&LEARNING[LEARNING.find("[batch]").unwrap()..]);
     place.trained("alone");
@@ -236,6 +243,7 @@ fn a_model_is_trained_mined_and_evaluated_in_context() {
 #[test]
 fn what_has_no_document_is_refused_by_name() {
     for (settings, told) in [
+        ("[evaluation]\ndata = \"beir\"\ncontext = \"late\"\n", "`evaluation.documents` must be a file"),
         ("context = \"late\"\n", "`stages.train.data.documents` must be a file"),
         ("documents = \"documents.jsonl\"\n", "`stages.train.data.context` must be late or title+late"),
         (

@@ -35,6 +35,11 @@ impl Passage {
         Self { key: Some(key), title, text, score: None, span }
     }
 
+    /// What the answer tower reads with or without titles: a passage that is only a title keeps it.
+    pub fn read_with(&self, titles: bool) -> Cow<'_, str> {
+        if titles || self.text.trim().is_empty() { self.passage() } else { Cow::Borrowed(self.text.trim()) }
+    }
+
     /// What the answer tower reads: title, one space, text, trimmed.
     pub fn passage(&self) -> Cow<'_, str> {
         joined(&self.title, &self.text)

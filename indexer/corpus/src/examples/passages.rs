@@ -44,7 +44,7 @@ pub(super) fn passage(field: &str, value: Value, scored: bool) -> Result<Passage
 
 /// Where the passage of a record stands in its document; nothing where the record does not say so.
 pub(super) fn span(record: &Record) -> Option<PassageSpan> {
-    let document = DOCUMENT_FIELDS.iter().find_map(|name| record.0.get(*name)?.as_str())?;
+    let document = DOCUMENT_FIELDS.iter().find_map(|name| PassageSpan::key_of(record.0.get(*name)?))?;
     PassageSpan::of_fields(document, &record.0)
 }
 

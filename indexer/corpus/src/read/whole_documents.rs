@@ -1,9 +1,11 @@
 //! The documents that the passages of a corpus were cut from, in a file of their own: each once, and not once per passage.
 //!
 //! A passage says by its metadata where it stands: `document`, the key of its document, and `start` and `end`, in characters (Unicode code points, as
-//! Python counts them). The text there has to be the passage's, but for white space.
+//! Python counts them). The text there has to be the passage's, but for white space. Where it is not, they are counted once more with every run of white space
+//! as one character, as sources have it whose documents were cleaned before they were cut.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use serde_json::Value;
 
@@ -47,6 +49,28 @@ impl WholeDocument {
     }
 }
 
+/// The bytes of some characters of a text whose white space is folded: a run of it is one character, and none at both ends.
+fn folded(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    let trimmed = text.trim();
+    let before = text.len() - text.trim_start().len();
+    let (mut first, mut number, mut in_space) = (None, 0, false);
+    for (byte, letter) in trimmed.char_indices() {
+        let is_space = letter.is_whitespace();
+        if is_space && in_space {
+            continue;
+        }
+        in_space = is_space;
+        if number == start {
+            first = Some(before + byte);
+        }
+        if number == end {
+            return Some(first?..before + byte);
+        }
+        number += 1;
+    }
+    (number == end).then_some(first?..before + trimmed.len())
+}
+
 impl WholeDocuments {
     /// Of documents that were read.
     pub(super) fn of(documents: impl Iterator<Item = Result<Located<Document>, Error>>) -> Result<Self, Error> {
@@ -62,13 +86,13 @@ impl WholeDocuments {
     pub(super) fn place(&self, passage: &Document) -> Result<PassagePlace, Problem> {
         let metadata = passage.metadata.as_ref().map_or("{}", |metadata| metadata.as_json());
         let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
-        let Some(document) = metadata.get("document").and_then(Value::as_str) else {
+        let Some(document) = metadata.get("document").and_then(PassageSpan::key_of) else {
             return Err(wrong("metadata `document`, the key of its document", "none".to_owned()));
         };
-        let span = Value::as_object(&metadata).and_then(|fields| PassageSpan::of_fields(document, fields));
+        let span = Value::as_object(&metadata).and_then(|fields| PassageSpan::of_fields(document.clone(), fields));
         match span {
             Some(span) => self.place_of(&span, &passage.text),
-            None if !self.by_key.contains_key(document) => Err(unknown(document)),
+            None if !self.by_key.contains_key(&document) => Err(unknown(&document)),
             None => Err(wrong("metadata `start` and `end`, characters of the document", "others".to_owned())),
         }
     }
@@ -82,19 +106,45 @@ impl WholeDocuments {
             let expected = format!("`start` and `end` within {} characters", whole.characters);
             return Err(wrong(&expected, format!("{start} and {end}")));
         };
-        let there = whole.place.document().get(first..last).unwrap_or_default();
-        if !there.split_whitespace().eq(text.split_whitespace()) {
-            let shown: String = there.chars().take(60).collect();
+        let document = whole.place.document();
+        let is_there = |bytes: &Range<usize>| {
+            let there = document.get(bytes.clone()).unwrap_or_default();
+            there.split_whitespace().eq(text.split_whitespace())
+        };
+        let as_counted = Some(first..last).filter(|bytes| is_there(bytes));
+        let place = as_counted.or_else(|| folded(document, *start, *end).filter(|bytes| is_there(bytes)));
+        let Some(bytes) = place else {
+            let shown: String = document.get(first..last).unwrap_or_default().chars().take(60).collect();
             return Err(wrong("its text at that place of its document", format!("`{}`", shown.escape_debug())));
-        }
-        Ok(whole.place.part(first..last).unwrap_or_else(|| whole.place.clone()))
+        };
+        Ok(whole.place.part(bytes).unwrap_or_else(|| whole.place.clone()))
     }
 }
 
 fn unknown(document: &str) -> Problem {
-    wrong("a document of `--documents`", format!("`{}`", document.escape_debug()))
+    wrong("a document of `--documents` (of a training `data.documents`)", format!("`{}`", document.escape_debug()))
 }
 
 fn wrong(expected: &str, got: String) -> Problem {
     Problem::Place { expected: expected.to_owned(), got }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folded_white_space_counts_as_one_character_and_at_the_ends_as_none() {
+        let text = "\n  na\u{ef}ve \t kings.  Water.\n";
+        let plain: Vec<char> = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
+        for start in 0..plain.len() {
+            for end in start + 1..=plain.len() {
+                let expected: String = plain[start..end].iter().collect();
+                let bytes = folded(text, start, end).unwrap();
+                let got: String = text[bytes].split_whitespace().collect::<Vec<_>>().join(" ");
+                assert_eq!(got, expected.trim(), "{start} {end}");
+            }
+        }
+        assert_eq!((folded(text, 0, plain.len() + 1), folded("", 0, 1)), (None, None));
+    }
 }

@@ -154,7 +154,7 @@ class Calls(unittest.TestCase):
             self.assertEqual(first.fusion, 4)
             self.assertEqual((second.fusion, second.dense_weight, second.document_weight, second.rerank_depth), (3, 0.0, 0.5, 20))
             self.assertEqual(second.rerank_weight, 1.0)
-            self.assertEqual((hit.rerank, reply.reranked), (None, 0))
+            self.assertEqual((hit.rerank, reply.reranked, reply.rerank_weight), (None, 0, 0.0))
             self.assertEqual(searcher.status().documents, 7)
             sample = searcher.sample(5, seed=3, fields=["title"], filter=dyad.field("lang") == "en", index="news")
             self.assertEqual((sample.documents[0].key, sample.of, sample.generation), ("news", 5, 3))

@@ -14,8 +14,8 @@ fn a_passage_says_where_it_stands_in_every_form_that_can() {
             .map(|own| own.span)
             .collect()
     };
-    let pair = "{\"question\":\"q\",\"answer\":\"a\",\"paragraph\":\"p7\",\"start\":3,\"end\":4}\n{\"question\":\"q\",\"answer\":\"a\",\"document\":\"d\"}";
-    assert_eq!(spans("p.jsonl", pair), [span("p7", 3, 4), None]);
+    let pair = "{\"question\":\"q\",\"answer\":\"a\",\"paragraph\":\"p7\",\"start\":3,\"end\":4}\n{\"question\":\"q\",\"answer\":\"a\",\"document\":\"d\"}\n{\"question\":\"q\",\"answer\":\"a\",\"document\":17,\"start\":0,\"end\":1}";
+    assert_eq!(spans("p.jsonl", pair), [span("p7", 3, 4), None, span("17", 0, 1)]);
     let objects =
         "{\"query\":\"q\",\"positive\":[{\"text\":\"a\",\"document\":\"d\",\"start\":0,\"end\":1}],\"negative\":\"n\"}";
     assert_eq!(spans("o.jsonl", objects), [span("d", 0, 1), None]);

@@ -80,6 +80,8 @@ class SearchResponse:
     fusion: str | None
     #: Hits that the cross encoder has scored.
     reranked: int
+    #: How much its scores counted in their order, 0 to 1.
+    rerank_weight: float
     #: What is missing from the answer, and why; empty where nothing is.
     degraded: str
     #: Name of the index that answered.
@@ -217,6 +219,7 @@ def search(message: searcher_pb2.SearchResponse) -> SearchResponse:
         _MODES.get(message.mode, str(message.mode)),
         _FUSIONS.get(message.fusion, str(message.fusion)),
         message.reranked,
+        message.rerank_weight,
         (message.degraded_reason or "for an unknown reason") if message.degraded else "",
         message.index,
         message.generation,
