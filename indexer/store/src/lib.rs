@@ -19,7 +19,7 @@
 //! | `files.rs` | the files of a generation |
 //! | `push.rs` | a generation to the store |
 //! | `pull.rs` | the store's current generation to a directory |
-//! | `learned.rs` | what was learned for an index, next to its generations |
+//! | `learned/` | what was learned for an index, next to its generations |
 //! | `commit.rs` | a generation published whose files are there already |
 //! | `gc.rs` | what nothing needs is removed |
 //! | `cache.rs` | directories that mirror the indexes of stores, within a number of bytes |

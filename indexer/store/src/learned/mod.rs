@@ -93,7 +93,9 @@ pub(crate) async fn move_learned(index: &Path, remote: &Remote, direction: Direc
         let moved = match move_one(index, remote, (file, direction), noted.get(&key).copied()).await {
             Ok(moved) => moved,
             // Where only what is there may be read, a store answers so for what is not.
-            Err(error) => Moved { outcome: Some(LearnedOutcome::Failed(error.to_string())), common: Common::Unknown },
+            Err(error) => {
+                MoveResult { outcome: Some(LearnedOutcome::Failed(error.to_string())), common: Common::Unknown }
+            }
         };
         if let Common::Same(checksum) = moved.common {
             common.push((key, checksum));
@@ -115,7 +117,7 @@ enum Common {
 }
 
 /// What became of a file.
-struct Moved {
+struct MoveResult {
     /// None where both sides stay as they were, and nobody needs to know.
     outcome: Option<LearnedOutcome>,
     /// What both have now.
@@ -128,7 +130,7 @@ async fn move_one(
     remote: &Remote,
     (file, direction): (&'static str, Direction),
     common: Option<u32>,
-) -> Result<Moved> {
+) -> Result<MoveResult> {
     let (own, there) = (read(index, file)?, remote.read(file).await?);
     let (from, to, place) = match direction {
         Direction::Push => (&own, &there, index.join(file)),
@@ -136,9 +138,9 @@ async fn move_one(
     };
     let now = checksum(from.as_ref());
     if from == to {
-        return Ok(Moved { outcome: None, common: Common::Same(now) });
+        return Ok(MoveResult { outcome: None, common: Common::Same(now) });
     }
-    let differ = |outcome| Ok(Moved { outcome, common: Common::Unknown });
+    let differ = |outcome| Ok(MoveResult { outcome, common: Common::Unknown });
     // A mirror's own is never what counts, but one that no store gave it stays where the store has none.
     let is_mirror = direction == Direction::Mirror && (from.is_some() || common.is_some());
     if now == common && !is_mirror {
@@ -169,7 +171,7 @@ async fn move_one(
             }
         }
     }
-    Ok(Moved { outcome: Some(outcome), common: Common::Same(now) })
+    Ok(MoveResult { outcome: Some(outcome), common: Common::Same(now) })
 }
 
 fn read(index: &Path, name: &str) -> Result<Option<Vec<u8>>> {
