@@ -7,13 +7,13 @@ use dyad_corpus::examples::{Example, Passage};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::context::ExampleContext;
+use super::context::{ContextPlace, ExampleContext, places};
 use super::error::DataError;
 use super::pairs::{AnswerContexts, AnswerPlace, Pairs, Row};
 use super::texts::{Interned, Texts, digest_of, halves};
 use crate::config::Tower;
 use crate::error::Error;
-use crate::tokenize::{ContextPlace, Tokenizer, Tokens};
+use crate::tokenize::{Tokenizer, Tokens};
 
 /// Examples that are tokenized at a time.
 const WINDOW: usize = 2048;
@@ -128,7 +128,7 @@ impl PairsBuilder {
             first: tokens.start as u32,
             end: tokens.end as u32,
         };
-        Ok(tokens.places().into_iter().map(place).collect())
+        Ok(places(&tokens).into_iter().map(place).collect())
     }
 
     fn tokenized(&self, example: Example) -> Result<TokenizedExample, Error> {

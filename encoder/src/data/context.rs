@@ -1,5 +1,6 @@
 //! The documents in which passages of examples stand, for vectors that know them (late chunking, Günther et al. 2024, arXiv:2409.04701).
 
+use std::ops::Range;
 use std::path::Path;
 
 use dyad_corpus::examples::Passage;
@@ -7,7 +8,7 @@ use dyad_corpus::{CorpusReader, PassageContext, PassagePlace, WholeDocuments};
 
 use super::error::DataError;
 use crate::config::Tower;
-use crate::tokenize::{ContextTokens, Tokenizer};
+use crate::tokenize::{ContextTokens, Tokenizer, Tokens};
 
 /// Documents that passages were cut from, and how much the tokens in these count in a passage's vector.
 #[derive(Debug)]
@@ -41,4 +42,22 @@ impl ExampleContext {
         let place = self.documents.place_of(span, &passage.text);
         place.map_err(|problem| DataError::Place { text: text(), problem })
     }
+}
+
+/// The tokens of a passage in the window of its document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ContextPlace {
+    /// Number of the window among [`ContextTokens::contexts`].
+    pub(super) window: usize,
+    /// Its tokens in that.
+    pub(super) tokens: Range<usize>,
+}
+
+/// The place of each passage.
+pub(super) fn places(contexts: &ContextTokens) -> Vec<ContextPlace> {
+    let of_window = |(window, tokens): (usize, &Tokens)| {
+        tokens.spans.iter().map(|span| ContextPlace { window, tokens: span.clone() }).collect::<Vec<_>>()
+    };
+    let all: Vec<ContextPlace> = contexts.contexts.iter().enumerate().flat_map(of_window).collect();
+    contexts.rows.iter().filter_map(|row| all.get(*row).cloned()).collect()
 }

@@ -76,25 +76,7 @@ impl Tokenizer {
     }
 }
 
-/// The tokens of a passage in the window of its document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ContextPlace {
-    /// Number of the window among [`ContextTokens::contexts`].
-    pub(crate) window: usize,
-    /// Its tokens in that.
-    pub(crate) tokens: Range<usize>,
-}
-
 impl ContextTokens {
-    /// The place of each passage.
-    pub(crate) fn places(&self) -> Vec<ContextPlace> {
-        let of_window = |(window, tokens): (usize, &Tokens)| {
-            tokens.spans.iter().map(|span| ContextPlace { window, tokens: span.clone() }).collect::<Vec<_>>()
-        };
-        let all: Vec<ContextPlace> = self.contexts.iter().enumerate().flat_map(of_window).collect();
-        self.rows.iter().filter_map(|row| all.get(*row).cloned()).collect()
-    }
-
     /// Of documents with these windows; `passages` is the number of their passages in all.
     pub(crate) fn of(documents: &[PassagesOfDocument<'_>], windows: Vec<Vec<DocumentWindow>>, passages: usize) -> Self {
         let mut found = Self { contexts: Vec::new(), rows: vec![0; passages], cut: vec![false; passages] };

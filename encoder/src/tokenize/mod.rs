@@ -22,7 +22,7 @@ mod windows;
 
 pub(crate) use batch::plan;
 pub use batch::{Batch, Budget};
-pub(crate) use contexts::{ContextPlace, ContextTokens, PassageBytes, PassagesOfDocument, add_contexts};
+pub(crate) use contexts::{ContextTokens, PassageBytes, PassagesOfDocument, add_contexts};
 pub(crate) use given::GivenError;
 pub(crate) use prompt::Prompt;
 pub(crate) use tokenizer::{Splitter, SplitterSettings};
