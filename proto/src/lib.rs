@@ -5,7 +5,9 @@
 //! |---|---|
 //! | [`v1`] | messages, clients and servers generated from `proto/dyad/v1/*.proto` |
 //! | [`access`] | API keys, roles, and what they restrict callers to |
+//! | `enums` | words for the values of enums |
 //! | [`vector`] | packing of vectors as bytes |
+//! | [`rules`] | what fields and methods may hold, from the options of the `.proto` files |
 //! | [`limits`] | maxima shared by clients and servers |
 //! | [`pushback`] | the hint of a server that is too busy |
 //! | [`status`] | names of gRPC's statuses |
@@ -16,8 +18,10 @@
 
 pub mod access;
 pub mod client;
+mod enums;
 pub mod limits;
 pub mod pushback;
+pub mod rules;
 pub mod service;
 pub mod status;
 pub mod strict_json;

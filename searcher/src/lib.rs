@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `circuit_breaker` | no request waits for an encoder service that does not answer |
 //! | [`error`] | errors, and the gRPC status of each |
+//! | `json` | messages as JSON |
 //! | [`memory`] | the memory that there is, and what indexes need of it |
 //! | [`metrics`] | what is counted, for Prometheus |
 //! | [`mirrors`] | indexes of object stores, mirrored into directories |
@@ -22,7 +23,7 @@ pub mod cli;
 pub mod error;
 mod error_status;
 pub mod fusion;
-mod json_values;
+mod json;
 pub mod memory;
 pub mod metrics;
 pub mod mirrors;

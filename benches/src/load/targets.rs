@@ -135,8 +135,8 @@ impl Target for InProcess {
         self.runtime.spawn(async move {
             let found = Box::pin(engine.search(request, &Caller::default(), Some(deadline), Admission::Refused)).await;
             done(vec![match found {
-                Ok((answer, _)) if answer.degraded.is_some() => Reply::Failed(DEGRADED.into()),
-                Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|hit| hit.key).collect()),
+                Ok((answer, _)) if answer.response.degraded => Reply::Failed(DEGRADED.into()),
+                Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|answer| answer.hit.key).collect()),
                 Err(error) => {
                     tracing::debug!(%error, "engine");
                     Reply::Failed(format!("{:?}", Status::from(error).code()).into())

@@ -56,7 +56,10 @@ impl Truth {
         Self::of(requests, Form::Vector, async |requests| {
             let answers = Box::pin(engine.search_batch(requests, &Caller::default(), Some(BATCH_TIME))).await;
             let (answers, _) = answers.map_err(|error| Error::Refused(format!("exact answers: {error}")))?;
-            Ok(answers.into_iter().map(|answer| ranking(answer.hits.into_iter().map(|hit| hit.key))).collect())
+            Ok(answers
+                .into_iter()
+                .map(|answer| ranking(answer.hits.into_iter().map(|answer| answer.hit.key)))
+                .collect())
         })
         .await
     }

@@ -118,7 +118,7 @@ impl Searcher for Known {
         request: Request<v1::GetDocumentsRequest>,
     ) -> Result<Response<v1::GetDocumentsResponse>, Status> {
         let request = request.into_inner();
-        validate::get_documents_request(&request)?;
+        validate::fields(&request)?;
         let (found, missing) = request.keys.into_iter().partition::<Vec<String>, _>(|_| self.holds);
         let documents = found.into_iter().map(|key| v1::Document { key, ..v1::Document::default() });
         Ok(Response::new(v1::GetDocumentsResponse { documents: documents.collect(), missing }))

@@ -57,7 +57,7 @@ impl v1::encoder_server::Encoder for EncoderService {
     async fn score(&self, request: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
         let (came, deadline) = (Instant::now(), deadline(request.metadata()));
         let request = request.into_inner();
-        validate::score_request(&request)?;
+        validate::fields(&request)?;
         let options = EncodeOptions { truncation: truncation(request.truncation()), ..EncodeOptions::until(deadline) };
         let v1::ScoreRequest { id, query, texts, raw_scores, .. } = request;
         let scored = self.handle.score(query, texts, raw_scores, options).await.map_err(|error| status(&error))?;

@@ -130,7 +130,7 @@ impl Index for IndexService {
             let (mut keys, mut received) = (Vec::new(), self.memory.begin());
             while let Some(request) = received.next(requests.message()).await? {
                 caller.check_still()?;
-                validate::delete_request(&request)?;
+                validate::fields(&request)?;
                 for key in request.keys {
                     received.hold(key.len())?;
                     keys.push(key);

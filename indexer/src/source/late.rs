@@ -52,10 +52,11 @@ mod tests {
     /// What can be asked for can be sent, and no more.
     #[test]
     fn weights_have_the_bounds_of_requests() {
-        let (least, most) = (*limits::LATE_WEIGHT.start(), *limits::LATE_WEIGHT.end());
+        let rules = dyad_proto::rules::ENCODE_REQUEST_LATE_WEIGHT;
+        let (least, most) = (rules.minimum() as f32, rules.maximum() as f32);
         for weight in [least, most] {
             let context: PassageContext = format!("late:{weight}").parse().unwrap();
-            assert!(limits::LATE_WEIGHT.contains(&context.late_weight().unwrap()), "{weight}");
+            assert!((least..=most).contains(&context.late_weight().unwrap()), "{weight}");
         }
         for weight in [least / 2.0 - 0.001, most + 0.01] {
             assert!(format!("late:{weight}").parse::<PassageContext>().is_err(), "{weight}");

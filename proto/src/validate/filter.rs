@@ -1,13 +1,11 @@
 //! Validates filters condition by condition, without recursion deeper than the limit.
 
+use super::fields::CheckFields;
 use super::violations::{Check, Violations};
-use crate::limits::{
-    MAX_FILTER_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_FIELD_BYTES, MAX_FILTER_INTEGER_BYTES, MAX_FILTER_TEXT_BYTES,
-    MAX_FILTER_VALUES,
-};
-use crate::v1;
+use crate::limits::{MAX_FILTER_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_VALUES};
 use crate::v1::filter::Condition;
 use crate::v1::filter_value::Value;
+use crate::{rules, v1};
 
 /// Whose filter it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,47 +60,48 @@ fn one(check: &mut Check, at: &str, filter: &v1::Filter, depth: usize, count: &m
         Condition::Not(inner) => one(check, &format!("{at}.not"), inner, depth + 1, count),
         Condition::Equals(equals) => {
             let at = format!("{at}.equals");
-            field(check, &at, &equals.field);
+            field(check, &at, equals, &equals.field);
             count.values += 1;
-            value(check, &format!("{at}.value"), equals.value.as_ref(), count.of);
+            if let Some(given) = &equals.value {
+                value(check, &format!("{at}.value"), given, count.of);
+            }
         }
         Condition::OneOf(one_of) => {
             let at = format!("{at}.one_of");
-            field(check, &at, &one_of.field);
-            check.count(&format!("{at}.values"), one_of.values.len(), MAX_FILTER_VALUES);
+            field(check, &at, one_of, &one_of.field);
             count.values += one_of.values.len();
             for (i, one) in one_of.values.iter().enumerate().take(MAX_FILTER_VALUES) {
-                value(check, &format!("{at}.values[{i}]"), Some(one), count.of);
+                value(check, &format!("{at}.values[{i}]"), one, count.of);
             }
         }
         Condition::Range(range) => {
             count.values += 2;
             between(check, &format!("{at}.range"), range, count.of);
         }
-        Condition::Exists(exists) => field(check, &format!("{at}.exists"), &exists.field),
+        Condition::Exists(exists) => field(check, &format!("{at}.exists"), exists, &exists.field),
         Condition::Keys(keys) => {
             count.values += keys.keys.len();
-            check.count(&format!("{at}.keys"), keys.keys.len(), MAX_FILTER_VALUES);
+            keys.check_fields(check, &format!("{at}.keys."));
         }
     }
 }
 
 fn many(check: &mut Check, at: &str, list: &v1::FilterList, depth: usize, count: &mut Count) {
-    check.count(at, list.filters.len(), MAX_FILTER_CONDITIONS);
+    list.check_fields(check, &format!("{at}."));
     for (i, filter) in list.filters.iter().enumerate().take(MAX_FILTER_CONDITIONS) {
         // Already more than the limit.
         if count.conditions > MAX_FILTER_CONDITIONS {
             return;
         }
-        one(check, &format!("{at}[{i}]"), filter, depth + 1, count);
+        one(check, &format!("{at}.filters[{i}]"), filter, depth + 1, count);
     }
 }
 
-fn field(check: &mut Check, at: &str, name: &str) {
-    let at = format!("{at}.field");
-    check.text(&at, name, MAX_FILTER_FIELD_BYTES);
+/// Checks the fields of a condition, of which `name` is the name of a document's field.
+fn field(check: &mut Check, at: &str, condition: &impl CheckFields, name: &str) {
+    condition.check_fields(check, &format!("{at}."));
     if name.contains('\0') {
-        check.fail(at, "expected a name without zero bytes");
+        check.fail(format!("{at}.field"), "expected a name without zero bytes");
     }
 }
 
@@ -123,20 +122,21 @@ fn is_integer(text: &str) -> bool {
     has_digits_alone && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-fn value(check: &mut Check, at: &str, value: Option<&v1::FilterValue>, of: FilterOwner) {
-    match value.and_then(|value| value.value.as_ref()) {
-        None => check.fail(at, "expected `text`, `number`, `integer` or `flag`, got none"),
-        Some(Value::Integer(text)) if !is_integer(text) || text.len() > MAX_FILTER_INTEGER_BYTES => {
-            let got: String = text.chars().take(MAX_FILTER_INTEGER_BYTES).collect();
+fn value(check: &mut Check, at: &str, value: &v1::FilterValue, of: FilterOwner) {
+    let (most_bytes, most_digits) = (rules::FILTER_VALUE_TEXT.most_bytes(), rules::FILTER_VALUE_INTEGER.most_bytes());
+    match &value.value {
+        None => check.fail(at, "expected one of `text`, `number`, `flag`, `integer`, got none"),
+        Some(Value::Integer(text)) if !is_integer(text) || text.len() > most_digits => {
+            let got: String = text.chars().take(most_digits).collect();
             check.fail(
                 at,
                 format!(
-                    "expected at most {MAX_FILTER_INTEGER_BYTES} bytes of decimal digits within the range of doubles, as 42 or -7, got `{got}`"
+                    "expected at most {most_digits} bytes of decimal digits within the range of doubles, as 42 or -7, got `{got}`"
                 ),
             );
         }
-        Some(Value::Text(text)) if text.len() > MAX_FILTER_TEXT_BYTES => {
-            check.fail(at, format!("expected at most {MAX_FILTER_TEXT_BYTES} bytes, got {}", text.len()));
+        Some(Value::Text(text)) if text.len() > most_bytes => {
+            check.fail(at, format!("expected at most {most_bytes} bytes, got {}", text.len()));
         }
         Some(Value::Number(number)) if !number.is_finite() => {
             check.fail(at, format!("expected a finite number, got {number}"));
@@ -159,12 +159,12 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn between(check: &mut Check, at: &str, range: &v1::FieldRange, of: FilterOwner) {
-    field(check, at, &range.field);
+    field(check, at, range, &range.field);
     let mut kinds = Vec::new();
     for (name, end) in [("min", &range.min), ("above", &range.above), ("max", &range.max), ("below", &range.below)] {
         if let Some(end) = end {
             let at = &format!("{at}.{name}");
-            value(check, at, Some(end), of);
+            value(check, at, end, of);
             if matches!(end.value, Some(Value::Flag(_))) {
                 check.fail(at, "expected `number`, `integer` or `text`, got `flag`");
             }
@@ -225,19 +225,26 @@ mod tests {
         assert!(said(Some(equals("a\0b", text("en")))).contains("`filter.equals.field`: expected a name without"));
         assert!(
             said(Some(equals("lang", None)))
-                .contains("`filter.equals.value`: expected `text`, `number`, `integer` or `flag`")
+                .contains("`filter.equals.value`: expected one of `text`, `number`, `flag`, `integer`, got none")
         );
         let inner = Condition::Any(list(vec![Some(equals("a", number(1.0))), Some(equals("b", number(f64::NAN)))]));
         let both = said(Some(Condition::All(list(vec![Some(inner), None]))));
-        assert!(both.contains("`filter.all[0].any[1].equals.value`: expected a finite number"), "{both}");
-        assert!(both.contains("`filter.all[1]`: expected one of"), "{both}");
-        assert!(said(Some(Condition::All(list(vec![])))).contains("`filter.all`: expected 1 to 256 entries, got 0"));
+        assert!(
+            both.contains("`filter.all.filters[0].any.filters[1].equals.value`: expected a finite number"),
+            "{both}"
+        );
+        assert!(both.contains("`filter.all.filters[1]`: expected one of"), "{both}");
+        assert!(
+            said(Some(Condition::All(list(vec![])))).contains("`filter.all.filters`: expected 1 to 256 entries, got 0")
+        );
         let exists = |field: &str| said(Some(Condition::Exists(v1::FieldExists { field: field.into() })));
         assert_eq!(exists("lang"), "fine");
         assert!(exists("").contains("`filter.exists.field`: expected text, got none"));
         let long = equals("lang", text(&"x".repeat(1025)));
         assert!(said(Some(long)).contains("`filter.equals.value`: expected at most 1024 bytes, got 1025"));
-        assert!(said(Some(Condition::Keys(v1::FilterKeys::default()))).contains("`filter.keys`: expected 1 to 10000"));
+        assert!(
+            said(Some(Condition::Keys(v1::FilterKeys::default()))).contains("`filter.keys.keys`: expected 1 to 10000")
+        );
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::violations::{Check, Violations};
 use crate::limits::MAX_INDEX_NAME;
 
 /// The name of an index whose folder's name is none.
@@ -38,23 +37,11 @@ pub fn named_path(argument: &Path) -> Result<(Option<&str>, &Path), String> {
     }
 }
 
-/// Checks the `index` of a request that has no other field to check; empty is the default one.
-pub fn named_index(index: &str) -> Result<(), Violations> {
-    let mut violations = Check::default();
-    check(&mut violations, "index", index);
-    violations.done()
-}
-
-/// As [`named_index`], at a path of a request.
-pub(super) fn check(check: &mut Check, at: &str, index: &str) {
-    if let Some(Err(description)) = (!index.is_empty()).then(|| index_name(index)) {
-        check.fail(at, description);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::fields::fields;
     use super::*;
+    use crate::v1;
 
     #[test]
     fn a_name_has_few_letters_and_is_no_hidden_folder() {
@@ -77,7 +64,8 @@ mod tests {
                 "{name}: {error}"
             );
         }
-        assert!(named_index("").is_ok() && named_index("a").is_ok());
-        assert!(named_index("a/b").unwrap_err().to_string().starts_with("invalid request: `index`: expected the name"));
+        let named = |index: &str| fields(&v1::StatusRequest { index: index.into() });
+        assert!(named("").is_ok() && named("a").is_ok());
+        assert!(named("a/b").unwrap_err().to_string().starts_with("invalid request: `index`: expected the name"));
     }
 }

@@ -3,106 +3,55 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | every other request |
+//! | `fields.rs` | single fields, by the rules of the `.proto` files |
 //! | `index.rs` | names of indexes |
 //! | `passages.rs` | documents of which texts to embed are passages |
 //! | `rerank.rs` | what a cross encoder scores of a search |
 //! | `search.rs` | searches, alone and in batches |
-//! | `surrounding.rs` | what stands around hits |
 //! | `violations.rs` | the list of violations |
 //! | `filter.rs` | filters of any depth |
 
+mod fields;
 mod filter;
 mod index;
 mod passages;
 mod rerank;
 mod search;
-mod surrounding;
 mod violations;
 
-use std::collections::HashMap;
+use self::search::search_fields;
+use crate::{limits, rules, v1};
 
-use self::search::{fields, search_fields};
-use self::violations::Check;
-use crate::limits;
-use crate::v1;
-
+pub use fields::{CheckFields, fields};
 pub use filter::key_filter;
-pub use index::{folder_name, index_name, named_index, named_path};
+pub use index::{folder_name, index_name, named_path};
 pub use search::{ranking_depth, search_batch_request, search_request};
-pub use violations::{Violation, Violations};
+pub use violations::{Check, Violation, Violations};
 
 /// Checks a batch of texts to embed.
 pub fn encode_request(request: &v1::EncodeRequest) -> Result<(), Violations> {
     let mut check = Check::default();
-    if !matches!(v1::Tower::try_from(request.tower), Ok(v1::Tower::Question | v1::Tower::Answer)) {
-        check.fail("tower", format!("expected TOWER_QUESTION (1) or TOWER_ANSWER (2), got {}", request.tower));
-    }
-    check.count("texts", request.texts.len(), limits::MAX_TEXTS);
-    for (i, text) in request.texts.iter().enumerate().take(limits::MAX_TEXTS) {
-        check.text(&format!("texts[{i}]"), text, limits::MAX_TEXT_BYTES);
-    }
-    truncation(&mut check, request.truncation);
+    request.check_fields(&mut check, "");
     passages::passages(&mut check, request);
-    check.done()
-}
-
-/// Checks a query and texts to score for it.
-pub fn score_request(request: &v1::ScoreRequest) -> Result<(), Violations> {
-    let mut check = Check::default();
-    check.text("query", &request.query, limits::MAX_QUERY_BYTES);
-    check.count("texts", request.texts.len(), limits::MAX_TEXTS);
-    for (i, text) in request.texts.iter().enumerate().take(limits::MAX_TEXTS) {
-        check.text(&format!("texts[{i}]"), text, limits::MAX_TEXT_BYTES);
-    }
-    truncation(&mut check, request.truncation);
-    check.done()
-}
-
-fn truncation(check: &mut Check, given: i32) {
-    if v1::Truncation::try_from(given).is_err() {
-        let values = "TRUNCATION_TRUNCATE (0) or TRUNCATION_REFUSE (1)";
-        check.fail("truncation", format!("expected {values}, got {given}"));
-    }
-}
-
-/// Checks a list of keys.
-pub fn get_documents_request(request: &v1::GetDocumentsRequest) -> Result<(), Violations> {
-    let mut check = Check::default();
-    check.count("keys", request.keys.len(), limits::MAX_KEYS);
-    // A key that is repeated a thousand times would return its document a thousand times.
-    let mut seen = HashMap::new();
-    for (i, key) in request.keys.iter().enumerate().take(limits::MAX_KEYS) {
-        check.key(&format!("keys[{i}]"), key);
-        let first = *seen.entry(key).or_insert(i);
-        if first < i {
-            check.fail(format!("keys[{i}]"), format!("expected each key once, got that of `keys[{first}]` again"));
-        }
-    }
-    fields(&mut check, "", &request.fields);
-    index::check(&mut check, "index", &request.index);
     check.done()
 }
 
 /// Checks a request for documents chosen at random.
 pub fn sample_documents_request(request: &v1::SampleDocumentsRequest) -> Result<(), Violations> {
     let mut check = Check::default();
-    if request.count == 0 || request.count > limits::MAX_SAMPLE {
-        check.fail("count", format!("expected 1 to {}, got {}", limits::MAX_SAMPLE, request.count));
-    }
-    fields(&mut check, "", &request.fields);
+    request.check_fields(&mut check, "");
     if let Some(filter) = &request.filter {
         filter::check(&mut check, "filter", filter);
     }
-    index::check(&mut check, "index", &request.index);
     check.done()
 }
 
 /// Checks a request to explain a document.
 pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
     let mut check = Check::default();
-    check.key("key", &request.key);
+    request.check_fields(&mut check, "");
     match &request.search {
-        None => check.fail("search", "expected the search to explain, got none"),
+        None => {}
         Some(search) if search.mode() == v1::Mode::Compare => {
             let modes = "MODE_DENSE (1), MODE_BM25 (2) or MODE_HYBRID (3)";
             check.fail("search.mode", format!("expected {modes}: a comparison is of all three, explain each"));
@@ -120,37 +69,26 @@ pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
 /// Checks documents to add or replace, but for their metadata, which are left to who parses them.
 pub fn upsert_request(request: &v1::UpsertRequest) -> Result<(), Violations> {
     let mut check = Check::default();
-    check.count("documents", request.documents.len(), limits::MAX_CHANGED);
-    for (i, document) in request.documents.iter().enumerate().take(limits::MAX_CHANGED) {
-        check.key(&format!("documents[{i}].key"), &document.key);
-        if document.key.contains(['\n', '\r', '\0']) {
-            check.fail(
-                format!("documents[{i}].key"),
-                "expected no line break and no zero byte: files of keys have one in a line",
-            );
-        }
-        let text = if document.text.trim().is_empty() { &document.title } else { &document.text };
-        check.text(&format!("documents[{i}].text"), text, limits::MAX_TEXT_BYTES);
-        let bytes = document.title.len() + document.text.len();
-        if bytes > limits::MAX_TEXT_BYTES {
-            let limit = limits::MAX_TEXT_BYTES;
-            check.fail(
-                format!("documents[{i}]"),
-                format!("expected title and text of at most {limit} bytes, got {bytes}"),
-            );
-        }
+    request.check_fields(&mut check, "");
+    for (number, document) in request.documents.iter().enumerate().take(limits::MAX_CHANGED) {
+        changed_document(&mut check, &format!("documents[{number}]"), document);
     }
     check.done()
 }
 
-/// Checks keys of documents to delete.
-pub fn delete_request(request: &v1::DeleteRequest) -> Result<(), Violations> {
-    let mut check = Check::default();
-    check.count("keys", request.keys.len(), limits::MAX_CHANGED);
-    for (i, key) in request.keys.iter().enumerate().take(limits::MAX_CHANGED) {
-        check.key(&format!("keys[{i}]"), key);
+/// A document to add or replace.
+fn changed_document(check: &mut Check, at: &str, document: &v1::Document) {
+    check.text(at, ".key", &document.key, &rules::EXPLAIN_REQUEST_KEY);
+    if document.key.contains(['\n', '\r', '\0']) {
+        let why = "files of keys have one in a line";
+        check.fail(format!("{at}.key"), format!("expected no line break and no zero byte: {why}"));
     }
-    check.done()
+    let text = if document.text.trim().is_empty() { &document.title } else { &document.text };
+    check.text(at, ".text", text, &rules::ENCODE_REQUEST_TEXTS);
+    let (bytes, limit) = (document.title.len() + document.text.len(), limits::MAX_TEXT_BYTES);
+    if bytes > limit {
+        check.fail(at, format!("expected title and text of at most {limit} bytes, got {bytes}"));
+    }
 }
 
 #[cfg(test)]
@@ -163,11 +101,11 @@ mod tests {
             keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             ..Default::default()
         };
-        assert!(get_documents_request(&keys(&["a", "b"])).is_ok());
-        let error = get_documents_request(&keys(&["a", "b", "a"])).unwrap_err().to_string();
-        assert_eq!(error, "invalid request: `keys[2]`: expected each key once, got that of `keys[0]` again");
+        assert!(fields(&keys(&["a", "b"])).is_ok());
+        let error = fields(&keys(&["a", "b", "a"])).unwrap_err().to_string();
+        assert_eq!(error, "invalid request: `keys[2]`: expected each entry once, got that of `keys[0]` again");
         let long = "x".repeat(limits::MAX_KEY_BYTES + 1);
-        let error = get_documents_request(&keys(&[&long])).unwrap_err().to_string();
+        let error = fields(&keys(&[&long])).unwrap_err().to_string();
         assert!(error.contains("`keys[0]`: ") && error.len() < 200, "{error}");
     }
 
@@ -196,7 +134,7 @@ mod tests {
         };
         assert_eq!(explain(|_| ()), "fine");
         assert!(explain(|r| r.key.clear()).contains("`key`: expected text, got none"));
-        assert!(explain(|r| r.search = None).contains("`search`: expected the search to explain, got none"));
+        assert!(explain(|r| r.search = None).contains("`search`: expected a `SearchRequest`, got none"));
         let search = |change: fn(&mut v1::SearchRequest)| {
             let mut search = v1::SearchRequest { query: "why".into(), mode: 1, k: 10, ..Default::default() };
             change(&mut search);
@@ -209,6 +147,22 @@ mod tests {
         assert!(
             search(|r| (r.ef, r.target_recall) = (9, Some(0.9))).contains("`search.target_recall`: expected neither")
         );
+    }
+
+    #[test]
+    fn bytes_around_a_passage_are_few_or_none() {
+        let told = |surrounding_bytes| {
+            let (query, mode, k) = ("why".into(), v1::Mode::Bm25.into(), 1);
+            let request = v1::SearchRequest { query, mode, k, surrounding_bytes, ..Default::default() };
+            search_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".to_owned())
+        };
+        for bytes in [0, 16, 65_536] {
+            assert_eq!(told(bytes), "fine");
+        }
+        for bytes in [15, 65_537] {
+            let told = told(bytes);
+            assert!(told.contains("`surrounding_bytes`: expected 0 for none, or 16 to 65536"), "{told}");
+        }
     }
 
     #[test]
@@ -230,7 +184,7 @@ mod tests {
         let score = |change: fn(&mut v1::ScoreRequest)| {
             let mut request = v1::ScoreRequest { query: "why".into(), texts: vec!["a".into()], ..Default::default() };
             change(&mut request);
-            score_request(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
+            fields(&request).map_or_else(|violations| violations.to_string(), |()| "fine".into())
         };
         assert_eq!(score(|_| ()), "fine");
         assert!(score(|r| r.query = " ".into()).contains("`query`: expected text, got none"));

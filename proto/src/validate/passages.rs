@@ -1,7 +1,7 @@
 //! Documents of which texts to embed are passages.
 
+use super::fields::CheckFields as _;
 use super::violations::Check;
-use crate::limits;
 use crate::v1;
 
 /// Each text has to be a passage of one document, where there are documents.
@@ -13,19 +13,16 @@ pub(super) fn passages(check: &mut Check, request: &v1::EncodeRequest) {
         }
         return;
     }
-    if !limits::LATE_WEIGHT.contains(late_weight) {
-        let (least, most) = (limits::LATE_WEIGHT.start(), limits::LATE_WEIGHT.end());
-        check.fail("late_weight", format!("expected {least} to {most}, got {late_weight}"));
+    if *late_weight == 0.0 {
+        check.fail("late_weight", "expected a weight, for there are `documents`, got 0");
     }
     if request.dimensions > 0 {
         check.fail("dimensions", format!("expected 0, for there are `documents`, got {}", request.dimensions));
     }
     let mut is_passage = vec![false; texts.len()];
-    for (at, v1::PassageDocument { text, passages }) in documents.iter().enumerate() {
-        if text.len() > limits::MAX_DOCUMENT_BYTES {
-            let (most, got) = (limits::MAX_DOCUMENT_BYTES, text.len());
-            check.fail(format!("documents[{at}].text"), format!("expected at most {most} bytes, got {got}"));
-        }
+    for (at, document) in documents.iter().enumerate() {
+        document.check_fields(check, &format!("documents[{at}]."));
+        let v1::PassageDocument { text, passages } = document;
         for (number, passage) in passages.iter().enumerate() {
             let field = |name: &str| format!("documents[{at}].passages[{number}].{name}");
             match is_passage.get_mut(passage.text as usize) {
@@ -54,6 +51,7 @@ pub(super) fn passages(check: &mut Check, request: &v1::EncodeRequest) {
 mod tests {
     use super::super::encode_request;
     use super::*;
+    use crate::limits;
 
     /// What is changed of a request that is right, and what is told of that.
     type PassagesCase<'a> = (&'a dyn Fn(&mut v1::EncodeRequest), &'a str);

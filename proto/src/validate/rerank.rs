@@ -1,7 +1,6 @@
 //! What a cross encoder scores of a search, and how much that counts.
 
 use super::violations::Check;
-use crate::limits;
 use crate::v1;
 
 /// What a weight of a cross encoder's score needs.
@@ -20,8 +19,6 @@ pub(super) fn check(check: &mut Check, at: &str, request: &v1::SearchRequest) {
         check.fail(field, "expected 0 with `group_by`, whose groups are made of the ranking as it is");
     } else if request.query.is_empty() {
         check.fail(field, "expected 0 without `query`, which a cross encoder reads with each text");
-    } else {
-        check.at_most(&field, depth, limits::MAX_RERANK);
     }
 }
 
@@ -30,9 +27,7 @@ fn weight(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     let (field, fusion) = (format!("{at}rerank_weight"), request.fusion());
     let is_rrf = request.rrf_k > 0;
     let adds = matches!(fusion, v1::Fusion::Unspecified | v1::Fusion::LogOdds) && !is_rrf;
-    if !(0.0..=1.0).contains(&weight) {
-        check.fail(field, format!("expected a number from 0 to 1, got {weight}"));
-    } else if request.rerank_depth == 0 {
+    if request.rerank_depth == 0 {
         check.fail(field, "expected none without `rerank_depth`, whose hits it orders");
     } else if weight < 1.0 && request.mode() != v1::Mode::Hybrid {
         check.fail(field, format!("expected 1 or none in {}: {ADDS_NATS}", request.mode().as_str_name()));

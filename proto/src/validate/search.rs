@@ -1,7 +1,8 @@
 //! Searches, alone and in batches.
 
+use super::fields::CheckFields as _;
 use super::violations::{Check, Violations};
-use super::{filter, index, rerank, surrounding};
+use super::{filter, index, rerank};
 use crate::limits;
 use crate::v1;
 
@@ -20,7 +21,7 @@ pub fn search_request(request: &v1::SearchRequest) -> Result<(), Violations> {
 /// Checks a batch of questions.
 pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Violations> {
     let mut check = Check::default();
-    check.count("requests", request.requests.len(), limits::MAX_BATCH);
+    request.check_fields(&mut check, "");
     for (i, one) in request.requests.iter().enumerate().take(limits::MAX_BATCH) {
         search_fields(&mut check, &format!("requests[{i}]."), one);
     }
@@ -40,10 +41,9 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
     // A batch is answered as a whole: its hits are in memory together.
     let lists = |one: &v1::SearchRequest| if one.mode() == v1::Mode::Compare { 3 } else { 1 };
     // A fused ranking holds all hits of both rankings before the best k are kept.
-    let fuses = |one: &v1::SearchRequest| matches!(one.mode(), v1::Mode::Hybrid | v1::Mode::Compare);
     let depth = |one: &v1::SearchRequest| {
         let wanted = ranking_depth(one);
-        if fuses(one) { wanted.max(one.fusion_depth) } else { wanted }
+        if one.mode().fuses() { wanted.max(one.fusion_depth) } else { wanted }
     };
     let hits: u64 = request.requests.iter().map(|one| u64::from(depth(one)) * lists(one)).sum();
     if hits > limits::MAX_BATCH_HITS {
@@ -67,59 +67,38 @@ pub fn search_batch_request(request: &v1::SearchBatchRequest) -> Result<(), Viol
 }
 
 pub(super) fn search_fields(check: &mut Check, at: &str, request: &v1::SearchRequest) {
+    request.check_fields(check, at);
     let needs_text = request.vector.is_empty() || request.mode() != v1::Mode::Dense;
-    if needs_text || !request.query.is_empty() {
-        check.text(&format!("{at}query"), &request.query, limits::MAX_QUERY_BYTES);
+    if (needs_text || !request.query.is_empty()) && request.query.trim().is_empty() {
+        check.fail(format!("{at}query"), "expected text, got none");
     }
     if !request.vector.is_empty() {
         question_vector(check, at, request);
     }
-    if request.fingerprint.len() > limits::MAX_FINGERPRINT_BYTES {
-        let (most, got) = (limits::MAX_FINGERPRINT_BYTES, request.fingerprint.len());
-        check.fail(format!("{at}fingerprint"), format!("expected at most {most} bytes, got {got}"));
-    }
-    if !matches!(v1::Mode::try_from(request.mode), Ok(mode) if mode != v1::Mode::Unspecified) {
-        let modes = "MODE_DENSE (1), MODE_BM25 (2), MODE_HYBRID (3) or MODE_COMPARE (4)";
-        check.fail(format!("{at}mode"), format!("expected {modes}, got {}", request.mode));
-    }
-    if request.k == 0 || request.k > limits::MAX_K {
-        check.fail(format!("{at}k"), format!("expected 1 to {}, got {}", limits::MAX_K, request.k));
-    }
     page(check, at, request);
-    fields(check, at, &request.fields);
     if request.keys_only && !request.fields.is_empty() {
         check.fail(format!("{at}fields"), "expected none with `keys_only`, which leaves all of them out");
     }
-    snippet(check, at, request);
-    surrounding::surrounding(check, at, request);
+    if request.snippet_bytes > 0 && request.query.is_empty() {
+        check.fail(format!("{at}snippet_bytes"), "expected 0 without `query`, whose words snippets are chosen by");
+    }
     if let Some(group_by) = &request.group_by {
-        groups(check, at, request.mode(), group_by);
+        if request.mode() == v1::Mode::Compare {
+            check.fail(format!("{at}group_by"), "expected none in MODE_COMPARE, which compares rankings of documents");
+        }
+        group_by.check_fields(check, &format!("{at}group_by."));
     }
     rerank::check(check, at, request);
-    check.at_most(&format!("{at}ef"), request.ef, limits::MAX_EF);
-    check.at_most(&format!("{at}rrf_k"), request.rrf_k, limits::MAX_RRF_K);
-    if v1::Fusion::try_from(request.fusion).is_err() {
-        let fusions = "FUSION_UNSPECIFIED (0), FUSION_RRF (1), FUSION_WEIGHTED_SUM (2), FUSION_MIN_MAX (3) or FUSION_LOG_ODDS (4)";
-        check.fail(format!("{at}fusion"), format!("expected {fusions}, got {}", request.fusion));
-    }
     if request.rrf_k > 0 && !matches!(request.fusion(), v1::Fusion::Unspecified | v1::Fusion::Rrf) {
         let fusion = request.fusion().as_str_name();
         check.fail(format!("{at}rrf_k"), format!("expected 0 with {fusion}, which has no such constant"));
     }
-    if let Some(weight) = request.dense_weight.filter(|weight| !(0.0..=1.0).contains(weight)) {
-        check.fail(format!("{at}dense_weight"), format!("expected a number from 0 to 1, got {weight}"));
+    if request.target_recall.is_some() && (request.ef > 0 || request.exact) {
+        check.fail(format!("{at}target_recall"), "expected neither `ef` nor `exact` with it: it chooses `ef` itself");
     }
-    let may_be = |weight: &f64| (0.0..=limits::MAX_DOCUMENT_WEIGHT).contains(weight);
-    if let Some(weight) = request.document_weight.filter(|weight| !may_be(weight)) {
-        let expected = format!("expected a number from 0 to {}, got {weight}", limits::MAX_DOCUMENT_WEIGHT);
-        check.fail(format!("{at}document_weight"), expected);
-    }
-    check.at_most(&format!("{at}fusion_depth"), request.fusion_depth, limits::MAX_K);
-    target_recall(check, &format!("{at}target_recall"), request.target_recall, request.ef > 0 || request.exact);
     if let Some(filter) = &request.filter {
         filter::check(check, &format!("{at}filter"), filter);
     }
-    index::check(check, &format!("{at}index"), &request.index);
 }
 
 /// The part of the ranking that is wanted.
@@ -131,7 +110,7 @@ fn page(check: &mut Check, at: &str, request: &v1::SearchRequest) {
             field,
             format!("expected 0 in MODE_COMPARE, which compares rankings from their beginning, got {offset}"),
         );
-    } else if request.k.saturating_add(offset) > limits::MAX_K && request.k <= limits::MAX_K {
+    } else if offset < limits::MAX_K && request.k <= limits::MAX_K && request.k + offset > limits::MAX_K {
         check.fail(field, format!("expected at most {} together with `k`, got {offset}", limits::MAX_K));
     }
     let field = format!("{at}score_threshold");
@@ -142,37 +121,6 @@ fn page(check: &mut Check, at: &str, request: &v1::SearchRequest) {
         }
         _ => {}
     }
-}
-
-/// Names of stored fields.
-pub(super) fn fields(check: &mut Check, at: &str, fields: &[String]) {
-    if fields.len() > limits::MAX_FIELDS {
-        check.fail(
-            format!("{at}fields"),
-            format!("expected at most {} names, got {}", limits::MAX_FIELDS, fields.len()),
-        );
-    }
-    for (i, name) in fields.iter().enumerate().take(limits::MAX_FIELDS) {
-        check.text(&format!("{at}fields[{i}]"), name, limits::MAX_FILTER_FIELD_BYTES);
-    }
-}
-
-fn snippet(check: &mut Check, at: &str, request: &v1::SearchRequest) {
-    let (bytes, field) = (request.snippet_bytes, format!("{at}snippet_bytes"));
-    if bytes > 0 && !limits::SNIPPET_BYTES.contains(&bytes) {
-        let (least, most) = limits::SNIPPET_BYTES.into_inner();
-        check.fail(field, format!("expected 0 for none, or {least} to {most}, got {bytes}"));
-    } else if bytes > 0 && request.query.is_empty() {
-        check.fail(field, "expected 0 without `query`, whose words snippets are chosen by");
-    }
-}
-
-fn groups(check: &mut Check, at: &str, mode: v1::Mode, group_by: &v1::GroupBy) {
-    if mode == v1::Mode::Compare {
-        check.fail(format!("{at}group_by"), "expected none in MODE_COMPARE, which compares rankings of documents");
-    }
-    check.text(&format!("{at}group_by.field"), &group_by.field, limits::MAX_FILTER_FIELD_BYTES);
-    check.at_most(&format!("{at}group_by.hits"), group_by.hits, limits::MAX_GROUP_HITS);
 }
 
 /// Hits that each ranking of a search is first asked for, at most: more are read where they are in too few groups.
@@ -189,8 +137,6 @@ fn question_vector(check: &mut Check, at: &str, request: &v1::SearchRequest) {
     let values = &request.vector;
     if request.mode() == v1::Mode::Bm25 {
         check.fail(&field, "expected none in MODE_BM25, which compares no vectors");
-    } else if values.len() > limits::MAX_DIM {
-        check.fail(&field, format!("expected at most {} values, got {}", limits::MAX_DIM, values.len()));
     } else if let Some(position) = values.iter().position(|value| !value.is_finite()) {
         check.fail(&field, format!("expected finite values, got another at position {position}"));
     } else if values.iter().all(|value| *value == 0.0) {
@@ -202,16 +148,6 @@ fn question_vector(check: &mut Check, at: &str, request: &v1::SearchRequest) {
             format!("{at}fingerprint"),
             format!("expected that of the model that made `vector`, got none. {told}"),
         );
-    }
-}
-
-/// `chosen`: the request sets `ef` or `exact`.
-fn target_recall(check: &mut Check, field: &str, target: Option<f64>, chosen: bool) {
-    let Some(target) = target else { return };
-    if !(target > 0.0 && target < 1.0) {
-        check.fail(field, format!("expected a number above 0 and below 1, got {target}"));
-    } else if chosen {
-        check.fail(field, "expected neither `ef` nor `exact` with it: it chooses `ef` itself");
     }
 }
 
@@ -253,7 +189,10 @@ mod tests {
         assert!(search(|r| r.fingerprint = "x".repeat(1025)).contains("`fingerprint`: expected at most 1024 bytes"));
         assert_eq!(search(|r| r.target_recall = Some(0.99)), "fine");
         for target in [0.0, 1.0, -0.5, f64::NAN] {
-            assert!(search(|r| r.target_recall = Some(target)).contains("`target_recall`: expected a number above 0"));
+            assert!(
+                search(|r| r.target_recall = Some(target))
+                    .contains("`target_recall`: expected a number above 0 and below 1")
+            );
         }
         assert!(
             search(|r| (r.target_recall, r.ef) = (Some(0.9), 64)).contains("`target_recall`: expected neither `ef`")
@@ -277,7 +216,7 @@ mod tests {
         }
         assert_eq!(search(|r| r.fields = vec!["title".into(), "author.name".into()]), "fine");
         assert!(search(|r| r.fields = vec!["a".into(), " ".into()]).contains("`fields[1]`: expected text, got none"));
-        assert!(search(|r| r.fields = vec!["a".into(); 65]).contains("`fields`: expected at most 64 names, got 65"));
+        assert!(search(|r| r.fields = vec!["a".into(); 65]).contains("`fields`: expected at most 64 entries, got 65"));
         assert!(
             search(|r| (r.fields, r.keys_only) = (vec!["a".into()], true)).contains("`fields`: expected none with")
         );
@@ -308,7 +247,7 @@ mod tests {
         assert!(with(&[1.0, f32::NAN], |_| ()).contains("`vector`: expected finite values, got another at position 1"));
         assert!(with(&[0.0, -0.0], |_| ()).contains("`vector`: expected a direction, got zeros alone"));
         let long = with(&vec![1.0; limits::MAX_DIM + 1], |_| ());
-        assert!(long.contains("`vector`: expected at most 65536 values, got 65537"), "{long}");
+        assert!(long.contains("`vector`: expected at most 65536 entries, got 65537"), "{long}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod bounds;
 mod http;
 mod keys;
+mod limits_table;
 mod pki;
 mod security;
 mod security_metrics;

@@ -1,6 +1,6 @@
 //! `dyad-searcher admin list|status|reload|rollback|verify`.
 
-use std::io::Write as _;
+use std::io::StdoutLock;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,22 +8,27 @@ use clap::{Args, Subcommand};
 use dyad_command::UsageError;
 use dyad_proto::client::AdminClient;
 use dyad_proto::v1;
+use prost::{Message, Name};
 
 use super::date::date;
-use super::query::Server;
+use super::json;
+use super::query::ServerOptions;
 use crate::memory::mib;
 
 /// Administer a running searcher.
 #[derive(Debug, Args)]
 pub(super) struct Admin {
     #[command(flatten)]
-    server: Server,
+    server: ServerOptions,
+    /// Print the reply as JSON.
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
-    action: Action,
+    action: AdminAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum AdminAction {
     /// List all indexes: name, generation, documents, shards, model.
     List,
     /// Print what is served of an index: directory, generation, models, shards, memory.
@@ -44,37 +49,60 @@ impl Admin {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let client = AdminClient::connect(&self.server.url, self.server.config(Duration::from_mins(10))?).await?;
         let index = self.server.index;
-        dyad_proto::validate::named_index(&index).map_err(|violations| UsageError(violations.to_string()))?;
-        let status = async || client.status(v1::StatusRequest { index: index.clone() }).await;
-        let mut out = std::io::stdout().lock();
+        let status = v1::StatusRequest { index: index.clone() };
+        dyad_proto::validate::fields(&status).map_err(|violations| UsageError(violations.to_string()))?;
         match self.action {
-            Action::List => print_list(&mut out, &client.list_indexes(v1::ListIndexesRequest {}).await?.indexes)?,
-            Action::Status => print_status(&mut out, &status().await?)?,
-            Action::Reload => {
+            AdminAction::List => show(client.list_indexes(v1::ListIndexesRequest {}).await?, self.json, print_list)?,
+            AdminAction::Status => show(client.status(status).await?, self.json, print_status)?,
+            AdminAction::Reload => {
                 let reply = client.reload(v1::ReloadRequest { index }).await?;
-                writeln!(out, "generation {} -> {}", reply.previous_generation, reply.generation)?;
+                let (before, now) = (reply.previous_generation, reply.generation);
+                show(reply, self.json, |out, _| print_generations(out, before, now))?;
             }
-            Action::Rollback { generation } => {
+            AdminAction::Rollback { generation } => {
                 // Resolved here, so that a retried call names the same generation.
                 let generation = match generation {
                     Some(generation) => generation,
-                    None => previous(&status().await?)?,
+                    None => previous(&client.status(status).await?)?,
                 };
                 let reply = client.rollback(v1::RollbackRequest { generation, index }).await?;
-                writeln!(out, "generation {} -> {}", reply.previous_generation, reply.generation)?;
+                let (before, now) = (reply.previous_generation, reply.generation);
+                show(reply, self.json, |out, _| print_generations(out, before, now))?;
             }
-            Action::Verify => {
+            AdminAction::Verify => {
                 let reply = client.verify(v1::VerifyRequest { index }).await?;
-                for problem in &reply.problems {
-                    writeln!(out, "{problem}")?;
-                }
-                let word = if reply.intact { "intact" } else { "DAMAGED" };
-                writeln!(out, "{word}: {} bytes read, {} problems", reply.bytes_read, reply.problems.len())?;
-                return Ok(if reply.intact { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                let is_intact = reply.intact;
+                show(reply, self.json, print_verified)?;
+                return Ok(if is_intact { ExitCode::SUCCESS } else { ExitCode::FAILURE });
             }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Prints a reply: as JSON, or for people.
+fn show<M: Message + Name>(
+    reply: M,
+    as_json: bool,
+    print: impl FnOnce(&mut StdoutLock<'static>, &M) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    if as_json {
+        return json::print(reply);
+    }
+    print(&mut std::io::stdout().lock(), &reply)?;
+    Ok(())
+}
+
+fn print_generations(out: &mut impl std::io::Write, before: u64, now: u64) -> std::io::Result<()> {
+    writeln!(out, "generation {before} -> {now}")
+}
+
+fn print_verified(out: &mut impl std::io::Write, reply: &v1::VerifyResponse) -> std::io::Result<()> {
+    for problem in &reply.problems {
+        writeln!(out, "{problem}")?;
+    }
+    let word = if reply.intact { "intact" } else { "DAMAGED" };
+    writeln!(out, "{word}: {} bytes read, {} problems", reply.bytes_read, reply.problems.len())
 }
 
 fn previous(status: &v1::StatusResponse) -> anyhow::Result<u64> {
@@ -85,7 +113,8 @@ fn previous(status: &v1::StatusResponse) -> anyhow::Result<u64> {
 }
 
 /// One line for each index; `*` marks the default one.
-fn print_list(out: &mut impl std::io::Write, indexes: &[v1::IndexInfo]) -> std::io::Result<()> {
+fn print_list(out: &mut impl std::io::Write, reply: &v1::ListIndexesResponse) -> std::io::Result<()> {
+    let indexes = &reply.indexes;
     let width = indexes.iter().map(|index| index.name.len()).max().unwrap_or(0).max(4);
     writeln!(
         out,
@@ -145,7 +174,7 @@ fn print_status(out: &mut impl std::io::Write, status: &v1::StatusResponse) -> s
     }
     for (what, model) in [("index model", &status.index_model), ("question tower", &status.question_model)] {
         if let Some(model) = model {
-            let metric = model.metric().as_str_name().trim_start_matches("METRIC_").to_lowercase();
+            let metric = model.metric().word();
             writeln!(out, "{what:<15} {} {} ({} values, {metric})", model.name, model.fingerprint, model.dim)?;
         } else {
             writeln!(out, "{what:<15} none")?;

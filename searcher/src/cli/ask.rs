@@ -2,57 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use dyad_command::UsageError;
 use dyad_files::npy::NpyFile;
 use dyad_proto::v1;
 
 use super::filter;
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Mode {
-    Dense,
-    Bm25,
-    Hybrid,
-    Compare,
-}
-
-impl From<Mode> for v1::Mode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Dense => Self::Dense,
-            Mode::Bm25 => Self::Bm25,
-            Mode::Hybrid => Self::Hybrid,
-            Mode::Compare => Self::Compare,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Fusion {
-    Rrf,
-    WeightedSum,
-    MinMax,
-    LogOdds,
-}
-
-impl From<Fusion> for v1::Fusion {
-    fn from(fusion: Fusion) -> Self {
-        match fusion {
-            Fusion::Rrf => Self::Rrf,
-            Fusion::WeightedSum => Self::WeightedSum,
-            Fusion::MinMax => Self::MinMax,
-            Fusion::LogOdds => Self::LogOdds,
-        }
-    }
-}
-
 /// A search.
 #[derive(Debug, Args)]
-pub(super) struct Search {
+pub(super) struct SearchOptions {
     /// The ranking.
-    #[arg(long, value_enum, default_value_t = Mode::Hybrid)]
-    mode: Mode,
+    #[arg(long, value_enum, default_value_t = v1::Mode::Hybrid)]
+    mode: v1::Mode,
     /// Hits wanted.
     #[arg(long, short, default_value_t = 10)]
     k: u32,
@@ -86,7 +48,7 @@ pub(super) struct Search {
     /// log odds. By default what `dyad-searcher learn` has found for the index, else log odds where the index knows its model's logit scale, and the
     /// weighted sum where it does not.
     #[arg(long, value_enum)]
-    fusion: Option<Fusion>,
+    fusion: Option<v1::Fusion>,
     /// Weight of the dense ranking in the fusion, 0 to 1; BM25 has the rest.
     #[arg(long, value_name = "WEIGHT")]
     dense_weight: Option<f64>,
@@ -137,13 +99,13 @@ fn read_vector(path: &Path, row: usize) -> anyhow::Result<Vec<f32>> {
     Ok(file.read_f32(row * values..(row + 1) * values)?)
 }
 
-impl Search {
+impl SearchOptions {
     /// The request for these documents' `fields`, without snippets.
     pub(super) fn request(self, index: String, fields: Vec<String>) -> anyhow::Result<v1::SearchRequest> {
         let vector = self.vector.as_deref().map(|path| read_vector(path, self.row)).transpose()?;
         Ok(v1::SearchRequest {
             query: self.question,
-            mode: v1::Mode::from(self.mode).into(),
+            mode: self.mode.into(),
             k: self.k,
             offset: self.offset,
             group_by: self.group_by.map(|field| v1::GroupBy { field, hits: self.group_hits }),
@@ -153,7 +115,7 @@ impl Search {
             exact: self.exact,
             rrf_k: self.rrf_k,
             fusion_depth: self.fusion_depth,
-            fusion: self.fusion.map_or(v1::Fusion::Unspecified, v1::Fusion::from).into(),
+            fusion: self.fusion.unwrap_or_default().into(),
             dense_weight: self.dense_weight,
             document_weight: self.document_weight,
             target_recall: self.target_recall,

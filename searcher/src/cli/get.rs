@@ -10,13 +10,13 @@ use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
 
 use super::json;
-use super::query::Server;
+use super::query::ServerOptions;
 
 /// Print documents by key. Exit code 1 if one of them is not in the index.
 #[derive(Debug, Args)]
 pub(super) struct Get {
     #[command(flatten)]
-    server: Server,
+    server: ServerOptions,
     /// Stored fields, between commas: `title`, `text`, or metadata; all by default.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     fields: Vec<String>,
@@ -32,12 +32,12 @@ impl Get {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let request =
             v1::GetDocumentsRequest { keys: self.keys, fields: self.fields, index: self.server.index.clone() };
-        dyad_proto::validate::get_documents_request(&request)
-            .map_err(|violations| UsageError(violations.to_string()))?;
+        dyad_proto::validate::fields(&request).map_err(|violations| UsageError(violations.to_string()))?;
         let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;
         let reply = client.get_documents(request).await?;
+        let is_complete = reply.missing.is_empty();
         if self.json {
-            json::print(&json::documents(&reply))?;
+            json::print(reply)?;
         } else {
             let mut out = std::io::stdout().lock();
             for v1::Document { key, title, text, metadata_json } in &reply.documents {
@@ -52,6 +52,6 @@ impl Get {
                 writeln!(std::io::stderr(), "no document with the key `{key}`")?;
             }
         }
-        Ok(if reply.missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

@@ -25,8 +25,8 @@ pub(super) async fn answers(
     }
     let (answers, _) = Box::pin(engine.search_batch(requests, &Caller::default(), Some(CALL))).await?;
     for (answer, question) in answers.iter().zip(questions) {
-        if let Some(reason) = &answer.degraded {
-            bail!("query `{}`: {reason}", question.key);
+        if answer.response.degraded {
+            bail!("query `{}`: {}", question.key, answer.response.degraded_reason);
         }
     }
     Ok(answers)

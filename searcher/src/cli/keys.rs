@@ -19,11 +19,11 @@ pub(super) struct Keys {
     #[arg(long, value_name = "FILE", env = "DYAD_KEYS", global = true, default_value = "keys.json")]
     keys: PathBuf,
     #[command(subcommand)]
-    action: Action,
+    action: KeysAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum KeysAction {
     /// Create a key, and print it or write it to a file. It is told once: the file of keys has its hash alone.
     Create(Create),
     /// List the keys.
@@ -62,7 +62,7 @@ impl Keys {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let (path, mut out) = (&self.keys, std::io::stdout().lock());
         match self.action {
-            Action::Create(Create { name, role, indexes, filters, concurrency, out: file }) => {
+            KeysAction::Create(Create { name, role, indexes, filters, concurrency, out: file }) => {
                 // Before the key exists: one that cannot be told is of no use.
                 let file = file.map(new_file).transpose()?;
                 let new = NewKey { name, role, indexes, filter: filter::all(filters), concurrency };
@@ -75,7 +75,7 @@ impl Keys {
                     None => writeln!(out, "{key}")?,
                 }
             }
-            Action::List => {
+            KeysAction::List => {
                 let file = KeyFile::read(path)?;
                 let width = file.keys.iter().map(|key| key.name.chars().count()).max().unwrap_or(0).max(4);
                 writeln!(out, "{:<12}  {:<width$}  {:<5}  {:<23}  restrictions", "id", "name", "role", "created")?;
@@ -90,7 +90,7 @@ impl Keys {
                     )?;
                 }
             }
-            Action::Revoke { key } => {
+            KeysAction::Revoke { key } => {
                 let KeyRecord { id, name, .. } = KeyFile::change(path, |file| file.revoke(path, &key).cloned())?;
                 writeln!(out, "revoked {id} ({name})")?;
             }

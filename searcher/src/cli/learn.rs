@@ -234,9 +234,9 @@ impl Learn {
                     ..Example::default()
                 };
                 let mut hits = |from: Vec<AnswerHit>| -> Vec<Hit> {
-                    let hit = |AnswerHit { key, score, shard, node, .. }| {
-                        example.keys.insert((shard, node), key);
-                        Hit { score, shard, node }
+                    let hit = |AnswerHit { hit, shard, node, .. }| {
+                        example.keys.insert((shard, node), hit.key);
+                        Hit { score: hit.score, shard, node }
                     };
                     from.into_iter().map(hit).collect()
                 };

@@ -15,7 +15,7 @@ use crate::fusion::learn::{FOLDS, METRIC};
 use crate::fusion::reranked::{self, LOGITS_ALONE, RERANK_WEIGHTS, adds_logits};
 use crate::reranker::Reranker;
 use crate::run::Engine;
-use crate::service::fusion_method;
+use crate::run::fusion_method;
 
 /// Hits that the metric looks at, and one more, which may be the question itself.
 const HITS: u32 = 11;
@@ -114,7 +114,7 @@ impl RerankMeasurement<'_> {
         for questions in questions.chunks((PAIRS / self.depth.max(1) as usize).clamp(1, 128)) {
             let answers = answers(self.engine, questions, &request).await?;
             for (question, answer) in questions.iter().zip(answers) {
-                let mut hits = answer.hits;
+                let mut hits: Vec<v1::Hit> = answer.hits.into_iter().map(|answer| answer.hit).collect();
                 // The ranking before: its scores, and of equal ones the key, are its order.
                 hits.sort_by(|one, other| other.score.total_cmp(&one.score).then_with(|| one.key.cmp(&other.key)));
                 scored.push(ScoredQuestion {

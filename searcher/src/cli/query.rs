@@ -9,12 +9,12 @@ use dyad_command::UsageError;
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials, SearcherClient};
 use dyad_proto::v1;
 
-use super::ask::Search;
+use super::ask::SearchOptions;
 use super::{json, table};
 
 /// The searcher to call.
 #[derive(Debug, Args)]
-pub(super) struct Server {
+pub(super) struct ServerOptions {
     /// The searcher's URL.
     #[arg(long = "server", value_name = "SERVER", default_value = "http://127.0.0.1:7700", env = "DYAD_SERVER")]
     pub(super) url: String,
@@ -28,7 +28,7 @@ pub(super) struct Server {
     credentials: CredentialOptions,
 }
 
-impl Server {
+impl ServerOptions {
     /// Few attempts, each with a deadline of `time` unless another one is given.
     pub(super) fn config(&self, time: Duration) -> anyhow::Result<ClientConfig> {
         let call_timeout = self.timeout_ms.map_or(time, |ms| Duration::from_millis(ms.max(1)));
@@ -41,7 +41,7 @@ impl Server {
 #[derive(Debug, Args)]
 pub(super) struct Query {
     #[command(flatten)]
-    server: Server,
+    server: ServerOptions,
     /// Stored fields of the hits, between commas: `title`, `text`, or metadata; all by default.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     fields: Vec<String>,
@@ -55,7 +55,7 @@ pub(super) struct Query {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    search: Search,
+    search: SearchOptions,
 }
 
 impl Query {
@@ -68,7 +68,7 @@ impl Query {
         let query = request.query.clone();
         let reply = client.search(request).await?;
         if self.json {
-            json::print(&json::search(&query, &reply))?;
+            json::print(reply)?;
         } else {
             table::print(&mut std::io::stdout().lock(), &query, &reply)?;
         }
@@ -80,7 +80,7 @@ impl Query {
 #[derive(Debug, Args)]
 pub(super) struct Explain {
     #[command(flatten)]
-    server: Server,
+    server: ServerOptions,
     /// Key of the document.
     #[arg(long)]
     key: String,
@@ -88,7 +88,7 @@ pub(super) struct Explain {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    search: Search,
+    search: SearchOptions,
 }
 
 impl Explain {
@@ -100,7 +100,7 @@ impl Explain {
         let client = SearcherClient::connect(&self.server.url, self.server.config(Duration::from_secs(10))?).await?;
         let reply = client.explain(request).await?;
         if self.json {
-            json::print(&json::explain(&reply))?;
+            json::print(reply)?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut out = std::io::stdout().lock();

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use dyad_index::manifest::Manifest;
 use dyad_index::snapshot::Hit;
 use dyad_index::{FusionMethod, FusionRecord, Metric};
+use dyad_proto::v1;
 use log_odds::{LogOdds, SPREAD_HITS};
 use spread::Spread;
 
@@ -34,15 +35,6 @@ const DEFAULT_DOCUMENT_WEIGHT: f64 = 1.0;
 /// Weight of the BM25 score of the only document that holds the words of the question, in addition to that of the ranking. Chosen on a half of
 /// reqa-squad, scifact (train), nq-oracle (dev) and rare words of the first two: `benches/README.md`.
 const EXACT: f64 = 5.0;
-
-/// A document's place in one ranking.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Placement {
-    /// From 1.
-    pub rank: u32,
-    /// In that ranking's unit.
-    pub score: f32,
-}
 
 /// The BM25 ranking of a question.
 #[derive(Debug, Clone, Copy, Default)]
@@ -201,7 +193,7 @@ impl Fusion {
     }
 
     /// What a hit of a ranking adds at weight 1.
-    fn part(&self, Placement { rank, score }: Placement, spread: &Spread) -> f64 {
+    fn part(&self, v1::Placement { rank, score }: v1::Placement, spread: &Spread) -> f64 {
         match self.method {
             FusionMethod::Rrf => 2.0 / (f64::from(self.rrf_k) + f64::from(rank)),
             FusionMethod::MinMax => f64::from(score),
@@ -225,9 +217,9 @@ impl FusedSums {
     }
 
     /// Adds what each hit of a ranking counts, by its position and its place.
-    fn add(&mut self, ranking: &[Hit], part: impl Fn(usize, Placement) -> f64) {
+    fn add(&mut self, ranking: &[Hit], part: impl Fn(usize, v1::Placement) -> f64) {
         for (position, hit) in ranking.iter().enumerate() {
-            let place = Placement { rank: position as u32 + 1, score: hit.score };
+            let place = v1::Placement { rank: position as u32 + 1, score: hit.score };
             let at = *self.place_of.entry((hit.shard, hit.node)).or_insert(self.fused.len());
             if at == self.fused.len() {
                 self.fused.push((self.of_absent, *hit));

@@ -13,7 +13,9 @@ use dyad_index::lexical::Filter;
 use dyad_index::snapshot::{SearchMode, Snapshot};
 
 use super::recall::DEFAULT_EF;
-use super::{DEFAULT_FUSION_DEPTH, Mode, Plan, StoredFields};
+use dyad_proto::v1::Mode;
+
+use super::{DEFAULT_FUSION_DEPTH, Plan, StoredFields};
 
 /// Expanding one node of a beam, in nanoseconds, for each shard.
 const EXPANSION_NS: u64 = 1_000;

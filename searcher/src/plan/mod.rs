@@ -21,6 +21,7 @@ use dyad_index::lexical::Filter;
 use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
 use dyad_index::{Certificate, FusionMethod};
 use dyad_proto::v1;
+use dyad_proto::v1::Mode;
 use dyad_proto::validate::ranking_depth;
 
 use crate::fusion::Fusion;
@@ -34,26 +35,6 @@ pub use stored_fields::StoredFields;
 pub(crate) const DEFAULT_FUSION_DEPTH: usize = 100;
 /// The question tower's share of the deadline in modes that can answer without it.
 const TOWER_SHARE: f64 = 0.7;
-
-/// What the reply holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Nearest vectors.
-    Dense,
-    /// BM25.
-    Bm25,
-    /// Both, fused.
-    Hybrid,
-    /// All three rankings.
-    Compare,
-}
-
-impl Mode {
-    /// Whether the two rankings are fused.
-    pub fn fuses(self) -> bool {
-        matches!(self, Self::Hybrid | Self::Compare)
-    }
-}
 
 /// Groups hits by a field of their documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,12 +88,7 @@ impl Plan {
     /// Plans a request that [`dyad_proto::validate`] has accepted; `time` is what is left of its deadline, `certificates` are
     /// those of all shards, and `own` is the index's fusion.
     pub fn new(request: &v1::SearchRequest, time: Duration, certificates: &[&Certificate], own: Fusion) -> Self {
-        let mode = match request.mode() {
-            v1::Mode::Dense | v1::Mode::Unspecified => Mode::Dense,
-            v1::Mode::Bm25 => Mode::Bm25,
-            v1::Mode::Hybrid => Mode::Hybrid,
-            v1::Mode::Compare => Mode::Compare,
-        };
+        let mode = request.mode();
         let or = |value: u32, default: usize| if value == 0 { default } else { value as usize };
         let (k, offset) = (request.k as usize, request.offset as usize);
         let wanted = ranking_depth(request) as usize;

@@ -14,9 +14,10 @@ use std::time::Instant;
 use dyad_index::lexical::CorpusStatistics;
 use dyad_index::search::{Hits, NodeSet};
 use dyad_index::snapshot::{Coverage, DenseParams, Hit, Snapshot};
+use dyad_proto::v1;
 use rayon::prelude::*;
 
-use super::answer::{Answers, StageTimings};
+use super::answer::Answers;
 use super::cancellation::Cancellation;
 use super::filter_cache::{AllowedNodes, FilterCache};
 use super::pages::JoinedSearch;
@@ -48,7 +49,7 @@ pub(super) struct Vector {
     pub(super) tokens: u32,
     /// Whether the question has more.
     pub(super) truncated: bool,
-    pub(super) timings: StageTimings,
+    pub(super) timings: v1::Timings,
     pub(super) degraded: Option<String>,
 }
 
@@ -362,8 +363,9 @@ impl Batch {
     }
 
     /// What was searched, of the caller's documents.
-    pub(super) fn coverage(&self) -> Result<Coverage> {
-        let mut coverage = self.snapshot.coverage();
+    pub(super) fn coverage(&self) -> Result<v1::Coverage> {
+        let Coverage { documents, shards, damaged_shards, intact_documents } = self.snapshot.coverage();
+        let mut coverage = v1::Coverage { documents, shards, damaged_shards, intact_documents };
         if let Some(allowed) = self.allowed_to_caller()? {
             let counts = self.snapshot.shards().iter().zip(&*allowed.shards);
             let intact = counts.filter(|(shard, _)| shard.dense.damage().is_none());

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dyad_index::lexical::StoredDocument;
 use dyad_proto::access::Caller;
+use dyad_proto::v1;
 
+use super::answer::reply_document;
 use super::cancellation::Cancellation;
 use super::engine::Engine;
 use super::parts::Jobs;
@@ -19,26 +20,25 @@ impl Engine {
     /// Some fields of documents of an index by key, in the order asked for, and the keys that it does not hold.
     pub async fn documents(
         &self,
-        index: &str,
-        (keys, fields): (Vec<String>, StoredFields),
+        request: v1::GetDocumentsRequest,
         caller: &Caller,
         time: Option<Duration>,
-    ) -> Result<(Vec<StoredDocument>, Vec<String>, ReplyBudget)> {
+    ) -> Result<(v1::GetDocumentsResponse, ReplyBudget)> {
         let time = self.time(time);
-        let index = self.index(index, caller)?;
+        let index = self.index(&request.index, caller)?;
         let snapshot = index.snapshot();
-        let cost = SearchCost::of_documents(keys.len());
+        let cost = SearchCost::of_documents(request.keys.len());
         let class = Class::of(cost.total(), IndexSize::of(&snapshot));
         let permit = self.pool.admit(class, cost.total(), time)?;
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
         let mut jobs = Jobs::new(&self.pool, (class, cost), permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
-        let wanted = Arc::new((keys, fields, Scope::of(caller)));
+        let wanted = Arc::new((request.keys, StoredFields::named(&request.fields), Scope::of(caller)));
         let read = |budget: ReplyBudget| {
             let (snapshot, wanted, cancel) = (Arc::clone(&snapshot), Arc::clone(&wanted), Arc::clone(&cancel));
             let filters = self.filters.clone();
             jobs.start(move || {
-                let (mut found, mut missing) = (Vec::new(), Vec::new());
+                let mut reply = v1::GetDocumentsResponse::default();
                 let (keys, fields, scope) = &*wanted;
                 // Before any key is looked up, so that the time does not tell which keys others have.
                 let of_caller = |scope: &Scope| scope.nodes(&snapshot, filters.as_deref(), &cancel);
@@ -52,12 +52,12 @@ impl Engine {
                         Some((shard, node)) => {
                             let document = fields.of(snapshot.document(shard, node)?);
                             budget.take(&document)?;
-                            found.push(document);
+                            reply.documents.push(reply_document(document));
                         }
-                        None => missing.push(key.clone()),
+                        None => reply.missing.push(key.clone()),
                     }
                 }
-                Ok((found, missing, budget))
+                Ok((reply, budget))
             })
         };
         match read(self.memory.budget()).await {

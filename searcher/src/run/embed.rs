@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::answer::StageTimings;
+use dyad_proto::v1;
+use dyad_proto::v1::Mode;
+
 use super::batch::{Batch, BatchItem, Vector};
 use super::engine::Engine;
 use crate::error::{Error, Result};
 use crate::metrics::CacheKind;
-use crate::plan::Mode;
 use crate::question::{CachedQuestion, Embedded};
 
 impl Engine {
@@ -83,12 +84,12 @@ fn of_cache(known: &CachedQuestion) -> Vector {
 /// What the tower says of one of its questions.
 fn nth(embedded: &Embedded, number: u32, dim: usize) -> Vector {
     let Embedded { vectors, tokens, truncated, queue_us, tokenize_us, embed_us } = embedded;
-    let (at, times) = (number as usize, StageTimings::default());
+    let (at, times) = (number as usize, v1::Timings::default());
     Vector {
         values: vectors.chunks_exact(dim.max(1)).nth(at).map(<[f32]>::to_vec),
         tokens: tokens.get(at).copied().unwrap_or_default(),
         truncated: truncated.contains(&number),
-        timings: StageTimings { queue_us: *queue_us, tokenize_us: *tokenize_us, embed_us: *embed_us, ..times },
+        timings: v1::Timings { queue_us: *queue_us, tokenize_us: *tokenize_us, embed_us: *embed_us, ..times },
         degraded: None,
     }
 }

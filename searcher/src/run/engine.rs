@@ -18,7 +18,7 @@ use super::batch::{Allowed, Batch, BatchItem, Chunk};
 use super::cancellation::Cancellation;
 use super::checksums::Checksums;
 use super::config::EngineConfig;
-use super::explain::{Explanation, explain};
+use super::explain::explain;
 use super::filter_cache::{FilterCache, cached_as};
 use super::fuse::check_units;
 use super::gather::{DenseSearch, Gather};
@@ -329,20 +329,20 @@ impl Engine {
         }
     }
 
-    /// Why a document is, or is not, among the hits of a search; and the generation that says so. The budget is the reply memory that it takes.
+    /// Why a document is, or is not, among the hits of a search. The budget is the reply memory that it takes.
     pub async fn explain(
         &self,
         search: v1::SearchRequest,
         key: String,
         caller: &Caller,
         time: Option<Duration>,
-    ) -> Result<(Explanation, u64, ReplyBudget)> {
+    ) -> Result<(v1::ExplainResponse, ReplyBudget)> {
         let (started, time) = (Instant::now(), self.time(time));
         let at = |_| "search.".to_owned();
         let index = Arc::clone(self.indexes.find(&search.index, caller, || at(0))?);
         let (cancel, _guard) = Cancellation::with_deadline(started, time);
         let snapshot = index.snapshot();
-        let (generation, size) = (snapshot.manifest().generation, IndexSize::of(&snapshot));
+        let size = IndexSize::of(&snapshot);
         let items = items(&snapshot, (vec![search], at), caller, time)?;
         let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
         let batch = Batch::new(of, items, 1, Arc::clone(&cancel), started);
@@ -353,11 +353,10 @@ impl Engine {
         let budget = self.memory.budget();
         let explained = jobs.start_dense(move || {
             let explained = explain(&batch, &key)?;
-            budget.take_bytes(explained.bm25_json.len())?;
+            budget.take_bytes(explained.bm25_explanation_json.len())?;
             Ok((explained, budget))
         });
-        let (explained, budget) = explained.await?;
-        Ok((explained, generation, budget))
+        explained.await
     }
 }
 

@@ -4,43 +4,16 @@
 use dyad_index::lexical::{DocumentScores, Weighed};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{DenseParams, Hit, Shard, Snapshot};
+use dyad_proto::v1;
 use rayon::prelude::*;
 
 use super::batch::{Allowed, Batch, PartResults, Vector};
 use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
-use crate::fusion::Placement;
 use crate::plan::Plan;
 
-/// A document's placements for a search.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Explanation {
-    /// Among the hits of the search; absent where the document is none of them.
-    pub hit: Option<Placement>,
-    /// Why it is none of them.
-    pub reasons: Vec<String>,
-    /// Whether the filter allows it.
-    pub allowed: bool,
-    /// Among all documents that are allowed, by inner product; absent where no vectors are compared.
-    pub dense_exact: Option<Placement>,
-    /// Among the hits of the dense ranking.
-    pub dense: Option<Placement>,
-    /// Among all documents that are allowed, by BM25; absent where no term matches.
-    pub bm25: Option<Placement>,
-    /// BM25 term by term, as JSON; empty where no term matches.
-    pub bm25_json: String,
-    /// Of its BM25 score: what its document adds.
-    pub bm25_of_document: f32,
-    /// The question's terms after analysis.
-    pub terms: Vec<String>,
-    /// Hits that each ranking was to give.
-    pub depth: u32,
-    /// Beam width, 0 where no graph is searched.
-    pub ef: u32,
-}
-
 /// Explains one document for a batch of one question whose vector is there.
-pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
+pub(super) fn explain(batch: &Batch, key: &str) -> Result<v1::ExplainResponse> {
     let (snapshot, cancel) = (&*batch.snapshot, &*batch.cancel);
     cancel.check()?;
     let absent = || Error::NoDocument(key.to_owned());
@@ -63,11 +36,12 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
     let found = grouped.as_ref().and_then(|grouped| grouped.deeper.as_ref()).unwrap_or(found);
     let plan = &item.plan.with_depth(grouped.as_ref().map_or(item.plan.depth(), |grouped| grouped.depth));
 
-    let mut told = Explanation {
+    let mut told = v1::ExplainResponse {
         allowed: nodes(&allowed, shard, own).is_none_or(|nodes| nodes.contains(node)),
+        generation: snapshot.manifest().generation,
         depth: plan.depth() as u32,
         ef: plan.ef(),
-        ..Explanation::default()
+        ..v1::ExplainResponse::default()
     };
     if let Some(values) = vector.and_then(|vector| vector.values.as_deref())
         && let Some(score) = own.dense.score(node, values)
@@ -77,7 +51,7 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
         };
         let ahead: Option<u64> = snapshot.shards().par_iter().enumerate().map(ahead).sum();
         let rank = ahead.ok_or_else(|| cancel.deadline_error())? as u32 + 1;
-        told.dense_exact = Some(Placement { rank, score });
+        told.dense_exact = Some(v1::Placement { rank, score });
     }
     let question = snapshot.question(&item.query);
     told.terms = question.terms().to_vec();
@@ -95,7 +69,7 @@ pub(super) fn explain(batch: &Batch, key: &str) -> Result<Explanation> {
     if let Some((_, json)) = explained {
         let scorer = Bm25Scorer { weighed: &weighed, documents: documents.as_ref(), allowed: &allowed };
         told.bm25 = Some(scorer.place(snapshot, (shard, node, key), cancel)?);
-        told.bm25_json = json;
+        told.bm25_explanation_json = json;
     }
     let is_it = |hit: &Hit| (hit.shard, hit.node) == (shard, node);
     let whole = batch.whole_ranking((plan, &item.query), vector.unwrap_or(&none), found, usize::MAX)?;
@@ -119,7 +93,7 @@ fn nodes<'a>(allowed: &'a Allowed, at: usize, shard: &'a Shard) -> Option<&'a No
 /// The place of the document for which `is_it` is true among the hits of each ranking, and among those of the reply, where hits are
 /// not grouped; or why the whole ranking has it and the reply has not. Its score in the whole ranking, where it reaches the threshold.
 fn place_in_rankings(
-    told: &mut Explanation,
+    told: &mut v1::ExplainResponse,
     plan: &Plan,
     found: &PartResults,
     whole: &[Hit],
@@ -127,22 +101,22 @@ fn place_in_rankings(
 ) -> Option<f32> {
     let place = |ranking: &[Hit]| {
         let found = (1..).zip(ranking).find(|(_, hit)| is_it(hit));
-        found.map(|(rank, hit)| Placement { rank, score: hit.score })
+        found.map(|(rank, hit)| v1::Placement { rank, score: hit.score })
     };
     told.dense = found.dense.get().and_then(|(hits, _)| place(&hits.hits));
-    let Placement { rank, score } = place(whole)?;
+    let v1::Placement { rank, score } = place(whole)?;
     if let Some(least) = plan.score_threshold.filter(|least| score < *least) {
         told.reasons.push(format!("its score {score} is below `score_threshold`, {least}"));
         return None;
     }
     if plan.group_by.is_none() {
-        place_on_page(told, plan, Placement { rank, score });
+        place_on_page(told, plan, v1::Placement { rank, score });
     }
     Some(score)
 }
 
 /// The document is a hit if its rank is on the page.
-fn place_on_page(told: &mut Explanation, plan: &Plan, place: Placement) {
+fn place_on_page(told: &mut v1::ExplainResponse, plan: &Plan, place: v1::Placement) {
     let (first, last, rank) = (plan.offset + 1, plan.offset + plan.k, place.rank);
     if (first..=last).contains(&(rank as usize)) {
         told.hit = Some(place);
@@ -152,7 +126,7 @@ fn place_on_page(told: &mut Explanation, plan: &Plan, place: Placement) {
 }
 
 /// `place`: the rank of the document's group, and whether the document is among the group's hits.
-fn place_in_groups(told: &mut Explanation, plan: &Plan, score: f32, place: Option<(u32, bool)>) {
+fn place_in_groups(told: &mut v1::ExplainResponse, plan: &Plan, score: f32, place: Option<(u32, bool)>) {
     let (first, last) = (plan.offset + 1, plan.offset + plan.k);
     let reason = match place {
         None => format!("its group is after rank {last}, and the search asks for groups at ranks {first} to {last}"),
@@ -160,7 +134,7 @@ fn place_in_groups(told: &mut Explanation, plan: &Plan, score: f32, place: Optio
             format!("its group is at rank {rank}, and the search asks for groups at ranks {first} to {last}")
         }
         Some((rank, true)) => {
-            told.hit = Some(Placement { rank, score });
+            told.hit = Some(v1::Placement { rank, score });
             return;
         }
         Some((rank, false)) => format!("its group, at rank {rank}, has better hits: all that `group_by.hits` asks for"),
@@ -169,7 +143,7 @@ fn place_in_groups(told: &mut Explanation, plan: &Plan, score: f32, place: Optio
 }
 
 /// Why the rankings do not have the document. `scans`: the shards of which the codes were scanned, and all.
-fn reasons(told: &Explanation, plan: &Plan, vector: Option<&Vector>, scans: (usize, usize)) -> Vec<String> {
+fn reasons(told: &v1::ExplainResponse, plan: &Plan, vector: Option<&Vector>, scans: (usize, usize)) -> Vec<String> {
     if !told.allowed {
         return vec!["the filter does not allow it".to_owned()];
     }
@@ -182,10 +156,10 @@ fn reasons(told: &Explanation, plan: &Plan, vector: Option<&Vector>, scans: (usi
             None => vector
                 .and_then(|vector| vector.degraded.clone())
                 .or_else(|| Some("dense: its vector is damaged".to_owned())),
-            Some(Placement { rank, .. }) if rank as usize > k => {
+            Some(v1::Placement { rank, .. }) if rank as usize > k => {
                 Some(format!("dense: it is at rank {rank} by inner product, and the ranking ends at {k}"))
             }
-            Some(Placement { rank, .. }) => {
+            Some(v1::Placement { rank, .. }) => {
                 let graph = format!("the graph search at ef {}", told.ef);
                 let (search, fix) = match scans {
                     (0, _) => (graph, "Raise `ef`, or set `exact`"),
@@ -200,7 +174,7 @@ fn reasons(told: &Explanation, plan: &Plan, vector: Option<&Vector>, scans: (usi
     if let Some(depth) = plan.text_depth {
         reasons.push(match told.bm25 {
             None => "BM25: it has none of the question's terms".to_owned(),
-            Some(Placement { rank, .. }) => format!("BM25: it is at rank {rank}, and the ranking ends at {depth}"),
+            Some(v1::Placement { rank, .. }) => format!("BM25: it is at rank {rank}, and the ranking ends at {depth}"),
         });
     }
     reasons
@@ -220,7 +194,7 @@ impl Bm25Scorer<'_> {
         snapshot: &Snapshot,
         (shard, node, key): (usize, u32, &str),
         cancel: &Cancellation,
-    ) -> Result<Placement> {
+    ) -> Result<v1::Placement> {
         let pass = |at: usize, searched: &Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
             let allowed = nodes(self.allowed, at, searched);
             let one = |other, score| {
@@ -252,15 +226,13 @@ impl Bm25Scorer<'_> {
             Ok(ahead)
         };
         let ahead: u32 = snapshot.shards().par_iter().enumerate().map(ahead).sum::<Result<u32>>()?;
-        Ok(Placement { rank: ahead + 1, score })
+        Ok(v1::Placement { rank: ahead + 1, score })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use dyad_proto::v1;
 
     use super::*;
     use crate::fusion::Fusion;
@@ -270,8 +242,9 @@ mod tests {
         let request =
             v1::SearchRequest { query: "q".into(), mode: v1::Mode::Dense.into(), k: 10, ..Default::default() };
         let plan = Plan::new(&request, Duration::from_secs(1), &[], Fusion::default());
-        let place = Placement { rank: 3, score: 0.5 };
-        let told = Explanation { allowed: true, ef: 128, dense_exact: Some(place), ..Explanation::default() };
+        let place = v1::Placement { rank: 3, score: 0.5 };
+        let told =
+            v1::ExplainResponse { allowed: true, ef: 128, dense_exact: Some(place), ..v1::ExplainResponse::default() };
         let reason = |scanned| reasons(&told, &plan, None, (scanned, 2)).concat();
         let missed = |by: &str| format!("dense: it is at rank 3 by inner product, and {by}");
         assert_eq!(reason(0), missed("the graph search at ef 128 has missed it. Raise `ef`, or set `exact`"));

@@ -7,12 +7,13 @@ use dyad_index::lexical::{DocumentScores, Weighed};
 use dyad_index::search::Scored;
 use dyad_index::snapshot::{Hit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
+use dyad_proto::v1::Mode;
 
 use super::batch::{Batch, BatchItem, PartResults, Timed, Vector};
 use crate::error::{Error, Result};
 use crate::fusion::reranked::{LOGITS_ALONE, adds_logits};
 use crate::fusion::{Bm25Ranking, Fusion};
-use crate::plan::{Mode, Plan};
+use crate::plan::Plan;
 
 /// Refuses a fusion, or a weight of a cross encoder's scores, that needs what the index does not know.
 pub(super) fn check_units(plan: &Plan, at: impl Fn() -> String) -> Result<()> {
@@ -39,7 +40,7 @@ impl Batch {
         let key = |hit: &Hit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
         let fused = |dense: &[Hit], bm25: Bm25Ranking<'_>| fusion(plan, vector, found).fuse(dense, bm25, most, key);
         match plan.mode {
-            Mode::Dense => Ok(dense.to_vec()),
+            Mode::Dense | Mode::Unspecified => Ok(dense.to_vec()),
             Mode::Bm25 => Ok(text.to_vec()),
             Mode::Hybrid | Mode::Compare if plan.fusion.method == FusionMethod::MinMax => {
                 let union = union(dense, text);

@@ -8,11 +8,12 @@ use dyad_index::lexical::{ColumnValue, ExactNumber, FieldValue};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{Hit, Snapshot, SnapshotColumns};
 use dyad_proto::limits::MAX_K;
+use dyad_proto::v1::Mode;
 
 use super::batch::{Allowed, Batch, BatchItem, PartResults, Timed, Vector};
 use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
-use crate::plan::{GroupBy, Mode, WIDER};
+use crate::plan::{GroupBy, WIDER};
 
 /// Stored documents that are looked at for groups that no hit is in.
 const MOST_LOOKED_AT: usize = 64;
@@ -178,8 +179,7 @@ fn group(
 /// The depth after this one. Where the last read has brought no new group, those that are missing are far away: of a ranking of one kind, whose first
 /// hits stay the same, all is read at once.
 fn next_depth(mode: Mode, depth: usize, brought_none: bool) -> usize {
-    let is_fused = matches!(mode, Mode::Hybrid | Mode::Compare);
-    let next = if brought_none && !is_fused { usize::MAX } else { depth.saturating_mul(WIDER) };
+    let next = if brought_none && !mode.fuses() { usize::MAX } else { depth.saturating_mul(WIDER) };
     next.min(MAX_K as usize)
 }
 

@@ -5,19 +5,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use dyad_index::lexical::{MAX_WORD_BYTES, Snippets, question_note, script_note};
+use dyad_index::FusionMethod;
+use dyad_index::lexical::{FieldValue, MAX_WORD_BYTES, Snippet, Snippets, question_note, script_note};
 use dyad_index::snapshot::{Hit, Snapshot};
+use dyad_proto::v1;
+use dyad_proto::v1::Mode;
 use rayon::prelude::*;
 
-use super::answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
+use super::answer::{Answer, AnswerHit, ComparedRankings, reply_document};
 use super::batch::{Batch, BatchItem, Filtered, PartResults, Vector, micros};
 use super::fuse::{NO_THRESHOLD, fusion};
 use super::groups::HitGroup;
 use super::reply_memory::ReplyBudget;
 use super::surrounding::Surroundings;
 use crate::error::{Error, Result};
-use crate::fusion::Placement;
-use crate::plan::{Mode, StoredFields};
+use crate::plan::StoredFields;
 
 impl Batch {
     /// The answers to all questions, in their order, with documents unless those are read later. `budget` counts the documents of all of
@@ -47,8 +49,8 @@ const HIT_BYTES: usize = 128;
 fn bytes_of_hits(answer: &Answer) -> usize {
     let lists = answer.compared.iter().flat_map(|all| [&all.dense, &all.bm25, &all.hybrid]);
     let hits = answer.hits.iter().chain(lists.flatten());
-    let with_groups = hits.flat_map(|hit| std::iter::once(hit).chain(hit.group.iter().flat_map(|group| &group.hits)));
-    with_groups.map(|hit| HIT_BYTES + hit.key.len()).sum()
+    let with_groups = hits.flat_map(|best| std::iter::once(best).chain(&best.members));
+    with_groups.map(|answer| HIT_BYTES + answer.hit.key.len()).sum()
 }
 
 /// One question's answer without documents. Keys are looked up for its hits alone. None where its rankings have to be read deeper.
@@ -82,12 +84,12 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     match (plan.mode, &grouped) {
         (Mode::Compare, _) => {
             let (dense, bm25) = (single(&dense.0.hits), single(&text.0.hits));
-            compared = Some(Compared { dense, bm25, hybrid: fused()? });
+            compared = Some(ComparedRankings { dense, bm25, hybrid: fused()? });
         }
         (_, Some(grouped)) => {
             hits = grouped.groups.iter().skip(plan.offset).filter_map(|group| ranking.group(group)).collect();
         }
-        (Mode::Dense, None) => hits = single(&dense.0.hits),
+        (Mode::Dense | Mode::Unspecified, None) => hits = single(&dense.0.hits),
         (Mode::Bm25, None) => hits = single(&text.0.hits),
         (Mode::Hybrid, None) => hits = fused()?,
     }
@@ -103,38 +105,49 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     // The recall of scans does not depend on what was measured of graphs.
     let by_graph = vector.values.is_some() && filter.as_ref().is_none_or(|filter| filter.graph_shards > 0);
     let manifest = snapshot.manifest();
-    Ok(Some(Answer {
-        mode: plan.mode,
-        fusion: plan.mode.fuses().then(|| fusion(plan, vector, found)),
+    let fusion = plan.mode.fuses().then(|| fusion(plan, vector, found));
+    let degraded = degraded(vector, ignores_threshold, snapshot.damage(), batch.scope.is_some());
+    let response = v1::SearchResponse {
+        mode: plan.mode.into(),
+        fusion: fusion.map_or(v1::Fusion::Unspecified, |fusion| fusion_method(fusion.method)).into(),
+        dense_weight: fusion.map_or(0.0, |fusion| fusion.dense_weight),
         document_weight: found.document_weight.get().copied().unwrap_or_default(),
-        exactness: found.exactness().to_vec(),
-        hits,
-        compared,
-        k: plan.k,
-        offset: plan.offset,
-        degraded: degraded(vector, ignores_threshold, snapshot.damage(), batch.scope.is_some()),
-        index: Arc::clone(&batch.index.name),
+        degraded: degraded.is_some(),
+        degraded_reason: degraded.unwrap_or_default(),
+        index: batch.index.name.to_string(),
         generation: manifest.generation,
         fingerprint: manifest.model.fingerprint.clone(),
         ef: if vector.values.is_some() { deeper.map_or(plan.ef(), |depth| plan.with_depth(depth).ef()) } else { 0 },
-        recall_note: plan.recall_note(dense.0.cost.out_of_distribution).filter(|_| by_graph),
+        recall_note: plan.recall_note(dense.0.cost.out_of_distribution).filter(|_| by_graph).unwrap_or_default(),
         distance_computations: dense.0.cost.total(),
         out_of_distribution_shards: dense.0.cost.out_of_distribution,
         query_tokens: vector.tokens,
         query_truncated: vector.truncated,
         notes,
-        coverage: batch.coverage()?,
+        coverage: Some(batch.coverage()?),
         filter,
-        reranked: None,
-        timings: StageTimings {
+        timings: Some(v1::Timings {
             total_us: micros(*started),
             dense_us: dense.1,
             bm25_us: text.1,
             filter_us: filtered.map_or(0, |filtered| filtered.took_us),
             fuse_us,
             ..vector.timings
-        },
-    }))
+        }),
+        ..v1::SearchResponse::default()
+    };
+    let (exactness, k, offset) = (found.exactness().to_vec(), plan.k, plan.offset);
+    Ok(Some(Answer { response, fusion, exactness, hits, compared, k, offset }))
+}
+
+/// How an index records its fusion, as replies name it.
+pub(crate) fn fusion_method(method: FusionMethod) -> v1::Fusion {
+    match method {
+        FusionMethod::Rrf => v1::Fusion::Rrf,
+        FusionMethod::WeightedSum => v1::Fusion::WeightedSum,
+        FusionMethod::MinMax => v1::Fusion::MinMax,
+        FusionMethod::LogOdds => v1::Fusion::LogOdds,
+    }
 }
 
 /// What BM25 has left out of a question, and what it does not analyse. If it has found something, all words of an ordinary length count.
@@ -146,10 +159,10 @@ fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[Hit]) -> Vec<Str
 }
 
 /// How a filter was run; `scans` are the shards that were scanned, where any were searched.
-fn filter_execution(filtered: &Filtered, scans: Option<u32>, shards: u32) -> FilterExecution {
+fn filter_execution(filtered: &Filtered, scans: Option<u32>, shards: u32) -> v1::FilterExecution {
     let scanned_shards = scans.unwrap_or_default();
     let graph_shards = scans.map_or(0, |scans| shards.saturating_sub(scans));
-    FilterExecution { documents: filtered.documents, scanned_shards, graph_shards, cached: filtered.cached }
+    v1::FilterExecution { documents: filtered.documents, scanned_shards, graph_shards, cached: filtered.cached }
 }
 
 fn deeper_note(depth: usize) -> String {
@@ -178,34 +191,40 @@ fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBud
         ))
     };
     let mut surroundings = Some(plan.surrounding_bytes).filter(|bytes| *bytes > 0).map(surroundings).transpose()?;
-    let mut fill = |hit: &mut AnswerHit| -> Result<()> {
+    let mut fill = |AnswerHit { hit, shard, node, .. }: &mut AnswerHit| -> Result<()> {
         cancel.check()?;
-        let document = snapshot.document(hit.shard, hit.node)?;
+        let document = snapshot.document(*shard, *node)?;
         if let Some(surroundings) = &mut surroundings {
-            hit.surrounding = surroundings.of(hit.shard, hit.node, &document.text)?;
+            hit.surrounding = surroundings.of(*shard, *node, &document.text)?;
             let shown = hit.surrounding.as_ref();
             budget.take_bytes(shown.map_or(0, |shown| shown.before.len() + shown.after.len()))?;
         }
         if let Some(snippets) = &snippets {
             let snippet = snippets.of(&document.text);
             budget.take_bytes(snippet.text.len() + size_of_val(&*snippet.highlights))?;
-            hit.snippet = Some(snippet);
+            hit.snippet = Some(reply_snippet(snippet));
         }
         if has_fields {
             let document = plan.fields.of(document);
             budget.take(&document)?;
-            hit.document = Some(document);
+            hit.document = Some(reply_document(document));
         }
         Ok(())
     };
     let lists = answer.compared.as_mut().map(|all| [&mut all.dense, &mut all.bm25, &mut all.hybrid]);
     for hit in answer.hits.iter_mut().chain(lists.into_iter().flatten().flatten()) {
         fill(hit)?;
-        hit.group.iter_mut().flat_map(|group| &mut group.hits).try_for_each(&mut fill)?;
+        hit.members.iter_mut().try_for_each(&mut fill)?;
     }
-    answer.timings.fetch_us = micros(fetching);
-    answer.timings.total_us = micros(batch.started);
+    let timings = answer.timings();
+    (timings.fetch_us, timings.total_us) = (micros(fetching), micros(batch.started));
     Ok(())
+}
+
+/// A snippet as replies have it.
+fn reply_snippet(snippet: Snippet) -> v1::Snippet {
+    let highlight = |range: std::ops::Range<usize>| v1::Highlight { start: range.start as u32, end: range.end as u32 };
+    v1::Snippet { text: snippet.text, highlights: snippet.highlights.into_iter().map(highlight).collect() }
 }
 
 /// What is missing from the answer, and why.
@@ -224,38 +243,56 @@ fn degraded(
 }
 
 /// Every document's placement in a ranking.
-fn placements(hits: &[Hit]) -> HashMap<(usize, u32), Placement> {
-    let place = |(rank, hit): (u32, &Hit)| ((hit.shard, hit.node), Placement { rank, score: hit.score });
+fn placements(hits: &[Hit]) -> HashMap<(usize, u32), v1::Placement> {
+    let place = |(rank, hit): (u32, &Hit)| ((hit.shard, hit.node), v1::Placement { rank, score: hit.score });
     (1u32..).zip(hits).map(place).collect()
 }
 
 /// The placements of documents in the rankings that ran, and their keys.
 struct Ranking<'a> {
     snapshot: &'a Snapshot,
-    dense: HashMap<(usize, u32), Placement>,
-    text: HashMap<(usize, u32), Placement>,
+    dense: HashMap<(usize, u32), v1::Placement>,
+    text: HashMap<(usize, u32), v1::Placement>,
 }
 
 impl Ranking<'_> {
     fn hits<'h>(&self, hits: impl IntoIterator<Item = &'h Hit>) -> Vec<AnswerHit> {
-        let with_placements = |hit: &Hit| {
-            let &Hit { score, shard, node } = hit;
-            let (dense, bm25) = (self.dense.get(&(shard, node)).copied(), self.text.get(&(shard, node)).copied());
-            // None where the keys are damaged.
-            let key = self.snapshot.key(shard, node)?.to_owned();
-            let rerank = None;
-            let (document, snippet, surrounding, group) = (None, None, None, None);
-            Some(AnswerHit { key, score, dense, bm25, rerank, shard, node, document, snippet, surrounding, group })
+        hits.into_iter().filter_map(|hit| self.with_placements(hit)).collect()
+    }
+
+    /// None where the keys are damaged.
+    fn with_placements(&self, hit: &Hit) -> Option<AnswerHit> {
+        let &Hit { score, shard, node } = hit;
+        let hit = v1::Hit {
+            key: self.snapshot.key(shard, node)?.to_owned(),
+            score,
+            dense: self.dense.get(&(shard, node)).copied(),
+            bm25: self.text.get(&(shard, node)).copied(),
+            ..v1::Hit::default()
         };
-        hits.into_iter().filter_map(with_placements).collect()
+        Some(AnswerHit { hit, shard, node, members: Vec::new() })
     }
 
     /// The best hit of a group, with the others.
     fn group(&self, group: &HitGroup) -> Option<AnswerHit> {
         let mut hits = self.hits(&group.hits).into_iter();
-        let best = hits.next()?;
-        Some(AnswerHit { group: Some(AnswerGroup { value: group.value.clone(), hits: hits.collect() }), ..best })
+        let mut best = hits.next()?;
+        let value = group.value.clone().map(field_value);
+        best.hit.group = Some(v1::Group { value, hits: Vec::new() });
+        best.members = hits.collect();
+        Some(best)
     }
+}
+
+/// A field's value as replies have it.
+fn field_value(value: FieldValue) -> v1::FilterValue {
+    use v1::filter_value::Value;
+    let value = match value {
+        FieldValue::Text(text) => Value::Text(text),
+        FieldValue::Number(number) => number.digits().map_or(Value::Number(number.nearest()), Value::Integer),
+        FieldValue::Flag(flag) => Value::Flag(flag),
+    };
+    v1::FilterValue { value: Some(value) }
 }
 
 #[cfg(test)]

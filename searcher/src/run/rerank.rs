@@ -5,15 +5,16 @@ use std::time::Instant;
 
 use dyad_corpus::Document;
 use dyad_index::{RerankMeasured, RerankRecord, Snapshot};
+use dyad_proto::v1;
 use futures_util::{StreamExt as _, stream};
 
-use super::answer::{Answer, AnswerHit, Answers, Reranked};
+use super::answer::{AnswerHit, Answers};
 use super::batch::{Batch, micros};
 use super::engine::Engine;
 use super::parts::Jobs;
 use crate::error::{Error, Result};
+use crate::fusion::Fusion;
 use crate::fusion::reranked::{self, DEFAULT_RERANK_WEIGHT, LOGITS_ALONE, adds_logits};
-use crate::fusion::{Fusion, Placement};
 use crate::plan::Plan;
 use crate::reranker::Reranker;
 
@@ -68,25 +69,26 @@ impl Engine {
             let (Some(item), Some(answer)) = (batch.items.get(number), answers.get_mut(number)) else { continue };
             match scores {
                 Ok(scores) => {
-                    let fingerprint = Arc::clone(reranker.fingerprint());
                     let of_index = || index_weight(answer.fusion.as_ref(), measured.as_ref());
                     let weight = item.plan.rerank_weight.unwrap_or_else(of_index);
-                    answer.reranked = Some(Reranked { hits: scores.len(), weight, fingerprint });
+                    answer.response.reranked = scores.len() as u32;
+                    answer.response.rerank_weight = weight;
+                    answer.response.reranker_fingerprint = reranker.fingerprint().to_string();
                     let is_measured = |measured: &&RerankRecord| (measured.weight - weight).abs() < f64::EPSILON;
                     let loss = measured.as_ref().filter(is_measured).filter(|measured| measured.gain() < 0.0);
-                    answer.notes.extend(loss.map(no_gain_note));
+                    answer.response.notes.extend(loss.map(no_gain_note));
                     reorder(&mut answer.hits, &scores, weight);
                 }
                 Err(error @ (Error::Reranker { .. } | Error::FullReplies { .. } | Error::LargeReply { .. })) => {
                     // The error may name machines; it is in the log.
                     let reason = if batch.scope.is_some() { String::new() } else { format!(": {error}") };
-                    degrade(answer, format!("not reranked{reason}"));
+                    answer.degrade(&format!("not reranked{reason}"));
                 }
                 Err(error) => return Err(error),
             }
             page(&mut answer.hits, &item.plan);
-            answer.timings.rerank_us = took;
-            answer.timings.total_us = micros(batch.started);
+            let timings = answer.timings();
+            (timings.rerank_us, timings.total_us) = (took, micros(batch.started));
         }
         Ok((answers, budget))
     }
@@ -171,13 +173,13 @@ impl Batch {
 /// Puts as many hits as there are logits into the order of [`reranked::order`]; each gets its place there, and its logit.
 fn reorder(hits: &mut Vec<AnswerHit>, logits: &[f32], weight: f64) {
     let after = hits.split_off(logits.len().min(hits.len()));
-    let scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
+    let scores: Vec<f32> = hits.iter().map(|answer| answer.hit.score).collect();
     let mut scored: Vec<Option<AnswerHit>> = std::mem::take(hits).into_iter().map(Some).collect();
     for position in reranked::order(&scores, logits, weight) {
         let (hit, logit) = (scored.get_mut(position).and_then(Option::take), logits.get(position));
-        if let (Some(hit), Some(logit)) = (hit, logit) {
-            let rerank = Some(Placement { rank: hits.len() as u32 + 1, score: *logit });
-            hits.push(AnswerHit { rerank, ..hit });
+        if let (Some(mut answer), Some(logit)) = (hit, logit) {
+            answer.hit.rerank = Some(v1::Placement { rank: hits.len() as u32 + 1, score: *logit });
+            hits.push(answer);
         }
     }
     hits.extend(after);
@@ -189,24 +191,15 @@ fn page(hits: &mut Vec<AnswerHit>, plan: &Plan) {
     hits.truncate(plan.k);
 }
 
-fn degrade(answer: &mut Answer, reason: String) {
-    answer.degraded = Some(match answer.degraded.take() {
-        Some(known) => format!("{known}; {reason}"),
-        None => reason,
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use dyad_proto::v1;
 
     use super::super::answer::tests::hits;
     use super::*;
 
     fn keys(hits: &[AnswerHit]) -> String {
-        hits.iter().map(|hit| hit.key.as_str()).collect()
+        hits.iter().map(|answer| answer.hit.key.as_str()).collect()
     }
 
     #[test]
@@ -214,15 +207,15 @@ mod tests {
         let mut all = hits("abcdef");
         reorder(&mut all, &[0.1, 0.9, 0.1, 0.5], LOGITS_ALONE);
         assert_eq!(keys(&all), "bdacef");
-        let placed = |hit: &AnswerHit| hit.rerank.map(|place| (place.rank, place.score));
+        let placed = |answer: &AnswerHit| answer.hit.rerank.map(|place| (place.rank, place.score));
         assert_eq!((placed(&all[0]), placed(&all[3]), placed(&all[4])), (Some((1, 0.9)), Some((4, 0.1)), None));
-        assert!(all.iter().all(|hit| hit.score.to_bits() == 0.5_f32.to_bits()), "the ranking's score stays");
+        assert!(all.iter().all(|answer| answer.hit.score.to_bits() == 0.5_f32.to_bits()), "the ranking's score stays");
         reorder(&mut all, &[], LOGITS_ALONE);
         assert_eq!(keys(&all), "bdacef");
         // Next to their own scores.
         let mut all = hits("abcd");
-        for (hit, score) in all.iter_mut().zip([4.0, 2.0, 1.0, 9.0]) {
-            hit.score = score;
+        for (answer, score) in all.iter_mut().zip([4.0, 2.0, 1.0, 9.0]) {
+            answer.hit.score = score;
         }
         reorder(&mut all, &[0.1, 0.9, 4.0], 0.5);
         assert_eq!(keys(&all), "cabd");

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dyad_index::lexical::StoredDocument;
 use dyad_index::search::NodeSet;
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
+use super::answer::reply_document;
 use super::cancellation::Cancellation;
 use super::engine::Engine;
 use super::parts::Jobs;
@@ -16,17 +16,6 @@ use super::reply_memory::ReplyBudget;
 use crate::error::{Error, Result};
 use crate::plan::{IndexSize, SearchCost, StoredFields, filter};
 
-/// Documents chosen at random.
-#[derive(Debug)]
-pub struct Sample {
-    /// Each once, in random order.
-    pub documents: Vec<StoredDocument>,
-    /// Documents that they were chosen from.
-    pub of: u64,
-    /// That answered.
-    pub generation: u64,
-}
-
 impl Engine {
     /// Some documents of an index. The budget is the reply memory that they take.
     pub async fn sample(
@@ -34,7 +23,7 @@ impl Engine {
         mut request: v1::SampleDocumentsRequest,
         caller: &Caller,
         time: Option<Duration>,
-    ) -> Result<(Sample, ReplyBudget)> {
+    ) -> Result<(v1::SampleDocumentsResponse, ReplyBudget)> {
         let time = self.time(time);
         let index = self.index(&request.index, caller)?;
         request.filter = caller.restrict(request.filter);
@@ -64,10 +53,10 @@ impl Engine {
                     cancel.check()?;
                     let document = fields.of(snapshot.document(shard, node)?);
                     budget.take(&document)?;
-                    documents.push(document);
+                    documents.push(reply_document(document));
                 }
                 let generation = snapshot.manifest().generation;
-                Ok((Sample { documents, of: of as u64, generation }, budget))
+                Ok((v1::SampleDocumentsResponse { documents, of: of as u64, generation }, budget))
             })
         };
         match read(self.memory.budget()).await {

@@ -6,21 +6,9 @@ use std::sync::Arc;
 use dyad_index::Snapshot;
 use dyad_index::lexical::PlaceInDocument;
 use dyad_index::search::NodeSet;
+use dyad_proto::v1;
 
 use crate::error::Result;
-
-/// A passage's document before and after it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Surrounding {
-    /// What stands before it, of whole words.
-    pub before: String,
-    /// What stands after it, of whole words.
-    pub after: String,
-    /// The bytes of the passage in its document.
-    pub bytes: Range<usize>,
-    /// Bytes of the document.
-    pub document_bytes: usize,
-}
 
 /// Reads what stands around the hits of one reply.
 pub(super) struct Surroundings<'a> {
@@ -39,7 +27,7 @@ impl<'a> Surroundings<'a> {
     }
 
     /// Around a document of this text; none where it is no passage of another one.
-    pub(super) fn of(&mut self, shard: usize, node: u32, text: &str) -> Result<Option<Surrounding>> {
+    pub(super) fn of(&mut self, shard: usize, node: u32, text: &str) -> Result<Option<v1::Surrounding>> {
         let Some(of) = self.snapshot.shards().get(shard) else { return Ok(None) };
         let Some(places) = &of.places else { return Ok(None) };
         let Some(PlaceInDocument { document, bytes }) = places.of(node) else { return Ok(None) };
@@ -61,17 +49,18 @@ impl<'a> Surroundings<'a> {
 }
 
 /// At most `most` bytes around a part of a document: half before and half after, and more on one side where the other one has less.
-fn around(document: &str, bytes: Range<usize>, most: usize) -> Surrounding {
+fn around(document: &str, bytes: Range<usize>, most: usize) -> v1::Surrounding {
     let before = document.get(..bytes.start).unwrap_or_default();
     let after = document.get(bytes.end..).unwrap_or_default();
     let half = most / 2;
     let left = most - half.min(after.len());
     let right = most - half.min(before.len());
-    Surrounding {
+    v1::Surrounding {
         before: last_words(before, left).to_owned(),
         after: first_words(after, right).to_owned(),
-        bytes,
-        document_bytes: document.len(),
+        start: bytes.start as u32,
+        end: bytes.end as u32,
+        document_bytes: document.len() as u32,
     }
 }
 
@@ -112,8 +101,9 @@ mod tests {
         let passage = 15..26;
         assert_eq!(&document[passage.clone()], "Here it is.");
         let shown = |most: usize| {
-            let Surrounding { before, after, bytes, document_bytes } = around(document, passage.clone(), most);
-            assert!(before.len() + after.len() <= most && (bytes, document_bytes) == (passage.clone(), document.len()));
+            let v1::Surrounding { before, after, start, end, document_bytes } = around(document, passage.clone(), most);
+            assert!(before.len() + after.len() <= most);
+            assert_eq!((start, end, document_bytes as usize), (15, 26, document.len()));
             (before, after)
         };
         let both = |before: &str, after: &str| (before.to_owned(), after.to_owned());

@@ -28,8 +28,8 @@ impl AdminService {
     }
 
     /// The name of the index that a request names, if the caller may name it.
-    fn name(&self, index: &str, caller: &Caller) -> Result<&str, Status> {
-        validate::named_index(index)?;
+    fn name(&self, request: &impl validate::CheckFields, index: &str, caller: &Caller) -> Result<&str, Status> {
+        validate::fields(request)?;
         Ok(self.engine.index(index, caller)?.name())
     }
 }
@@ -46,9 +46,9 @@ impl Admin for AdminService {
     async fn status(&self, request: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
         let caller = Caller::of(&request)?;
         caller.check_all_documents("Admin.Status")?;
-        let name = request.into_inner().index;
-        validate::named_index(&name)?;
-        let index = self.engine.index(&name, &caller)?;
+        let request = request.into_inner();
+        validate::fields(&request)?;
+        let index = self.engine.index(&request.index, &caller)?;
         // The status of what is served is reported also where the directory can no longer be read.
         let (generations, previous_generation, index_error) = match self.engine.generations(index).await {
             Ok((present, previous)) => (present, previous.unwrap_or_default(), String::new()),
@@ -115,10 +115,10 @@ impl Admin for AdminService {
 
     async fn reload(&self, request: Request<v1::ReloadRequest>) -> Result<Response<v1::ReloadResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let v1::ReloadRequest { index } = request.into_inner();
-        let details = json!({"index": &index});
+        let request = request.into_inner();
+        let details = json!({"index": &request.index});
         let made = async {
-            let name = self.name(&index, &caller)?;
+            let name = self.name(&request, &request.index, &caller)?;
             let (previous_generation, generation) = self.engine.reload(name).await?;
             Ok(v1::ReloadResponse { previous_generation, generation })
         };
@@ -127,16 +127,11 @@ impl Admin for AdminService {
 
     async fn rollback(&self, request: Request<v1::RollbackRequest>) -> Result<Response<v1::RollbackResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let v1::RollbackRequest { generation: wanted, index } = request.into_inner();
-        let details = json!({"index": &index, "generation": wanted});
+        let request = request.into_inner();
+        let details = json!({"index": &request.index, "generation": request.generation});
         let made = async {
-            let name = self.name(&index, &caller)?;
-            if wanted == 0 {
-                // A default of "the one before" would go back further with every retry.
-                let hint = "`generation`: expected the number of a generation, got 0. `Status` names the previous one";
-                return Err(Status::invalid_argument(hint));
-            }
-            let (previous_generation, generation) = self.engine.rollback(name, wanted).await?;
+            let name = self.name(&request, &request.index, &caller)?;
+            let (previous_generation, generation) = self.engine.rollback(name, request.generation).await?;
             Ok(v1::RollbackResponse { previous_generation, generation })
         };
         recorded(&caller, "Admin.Rollback", &details, made.await)
@@ -144,10 +139,10 @@ impl Admin for AdminService {
 
     async fn verify(&self, request: Request<v1::VerifyRequest>) -> Result<Response<v1::VerifyResponse>, Status> {
         let (caller, time) = (Caller::of(&request)?, timeout(request.metadata()).map_or(LONGEST, within_deadline));
-        let v1::VerifyRequest { index } = request.into_inner();
-        let details = json!({"index": &index});
+        let request = request.into_inner();
+        let details = json!({"index": &request.index});
         let made = async {
-            let name = self.name(&index, &caller)?;
+            let name = self.name(&request, &request.index, &caller)?;
             let (problems, bytes_read) = self.engine.verify(name, time).await?;
             Ok(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read })
         };

@@ -25,7 +25,6 @@ use tonic::service::Routes;
 use crate::run::Engine;
 
 pub use admin::AdminService;
-pub(crate) use convert::fusion_method;
 pub use http::{HTTP_BYTES, RouterConfig, router};
 pub use search::SearchService;
 

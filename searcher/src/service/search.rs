@@ -16,10 +16,8 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::Instrument as _;
 
-use super::convert;
 use crate::metrics::CountedCall;
-use crate::plan::StoredFields;
-use crate::run::{Admission, Engine, ReplyBudget, Turns};
+use crate::run::{Admission, Answer, Engine, ReplyBudget, Turns};
 
 /// Requests of one stream that are searched concurrently; their documents are read one after another.
 const STREAM_WIDTH: usize = 16;
@@ -75,7 +73,7 @@ impl Searcher for SearchService {
         validate::search_request(&request)?;
         let answered = self.engine.search(request, &caller, time, Admission::Refused).await;
         let (answer, budget) = answered.map_err(|error| error.told_to(&caller))?;
-        Ok(reply(convert::answer(answer), budget))
+        Ok(reply(answer.into_response(), budget))
     }
 
     async fn search_batch(
@@ -87,7 +85,7 @@ impl Searcher for SearchService {
         validate::search_batch_request(&request)?;
         let answered = self.engine.search_batch(request.requests, &caller, time).await;
         let (answers, budget) = answered.map_err(|error| error.told_to(&caller))?;
-        let responses = answers.into_iter().map(convert::answer).collect();
+        let responses = answers.into_iter().map(Answer::into_response).collect();
         Ok(reply(v1::SearchBatchResponse { responses }, budget))
     }
 
@@ -119,7 +117,7 @@ impl Searcher for SearchService {
                         Ok::<_, Status>(Box::pin(search).await.map_err(|error| error.told_to(&caller))?)
                     };
                     let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
-                    Ok::<_, Status>((v1::SearchStreamResponse { id, response: Some(convert::answer(answer)) }, budget))
+                    Ok::<_, Status>((v1::SearchStreamResponse { id, response: Some(answer.into_response()) }, budget))
                 };
                 let answered = answered.await;
                 counted.end(status_name(answered.as_ref().map_or_else(Status::code, |_| Code::Ok)));
@@ -150,12 +148,10 @@ impl Searcher for SearchService {
     ) -> Result<Response<v1::GetDocumentsResponse>, Status> {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
-        validate::get_documents_request(&request)?;
-        let wanted = (request.keys, StoredFields::named(&request.fields));
-        let read = self.engine.documents(&request.index, wanted, &caller, time).await;
-        let (documents, missing, budget) = read.map_err(|error| error.told_to(&caller))?;
-        let documents = documents.into_iter().map(convert::document).collect();
-        Ok(reply(v1::GetDocumentsResponse { documents, missing }, budget))
+        validate::fields(&request)?;
+        let read = self.engine.documents(request, &caller, time).await;
+        let (documents, budget) = read.map_err(|error| error.told_to(&caller))?;
+        Ok(reply(documents, budget))
     }
 
     async fn sample_documents(
@@ -167,7 +163,7 @@ impl Searcher for SearchService {
         validate::sample_documents_request(&request)?;
         let sampled = self.engine.sample(request, &caller, time).await;
         let (sample, budget) = sampled.map_err(|error| error.told_to(&caller))?;
-        Ok(reply(convert::sample(sample), budget))
+        Ok(reply(sample, budget))
     }
 
     async fn explain(&self, request: Request<v1::ExplainRequest>) -> Result<Response<v1::ExplainResponse>, Status> {
@@ -175,7 +171,7 @@ impl Searcher for SearchService {
         let request = request.into_inner();
         validate::explain_request(&request)?;
         let explained = self.engine.explain(request.search.unwrap_or_default(), request.key, &caller, time).await;
-        let (explanation, generation, budget) = explained.map_err(|error| error.told_to(&caller))?;
-        Ok(reply(convert::explanation(explanation, generation), budget))
+        let (explanation, budget) = explained.map_err(|error| error.told_to(&caller))?;
+        Ok(reply(explanation, budget))
     }
 }

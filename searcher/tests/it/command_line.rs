@@ -32,7 +32,7 @@ async fn query_prints_a_table_or_json() {
 
     let (_, out, _) = run_beside(&["query", "--server", &server.url, "--json", "-k", "2", "number 37"]).await;
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((json["mode"].as_str(), json["hits"].as_array().unwrap().len()), (Some("hybrid"), 2));
+    assert_eq!((json["mode"].as_str(), json["hits"].as_array().unwrap().len()), (Some("MODE_HYBRID"), 2));
     assert_eq!(json["hits"][0]["document"]["metadata"]["lang"], "en");
 
     let asked = ["query", "--server", &server.url, "--json", "--mode", "dense", "--target-recall", "0.95"];
@@ -74,7 +74,7 @@ async fn documents_are_printed_by_key() {
     assert_eq!((code, json["documents"][0]["metadata"]["place"]["number"].as_u64()), (Some(1), Some(5)), "{error}");
     assert_eq!(json["missing"][0], "nothing");
     let (code, _, error) = run_beside(&["get", "--server", &server.url, "a", "a"]).await;
-    assert!(code == Some(2) && error.contains("expected each key once"), "{error}");
+    assert!(code == Some(2) && error.contains("expected each entry once"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use dyad_index::format::SectionKind;
 use dyad_index::shard::{DENSE_FILE, DenseShard};
 use dyad_proto::v1::{self, Mode};
-use dyad_searcher::plan::StoredFields;
 use dyad_searcher::run::EngineConfig;
 
 use crate::fixture::{Searcher, US, documents, embed, request, searcher_over, write_index};
@@ -101,7 +100,9 @@ async fn documents_without_keys_are_left_out_and_that_is_told() {
     assert_eq!(reply.hits.len() as u32, all - 2);
     assert!(reply.hits.iter().all(|hit| !hit.key.is_empty()));
     let lost: Vec<String> = documents().into_iter().map(|(key, _)| key).collect();
-    let Err(error) = server.engine.documents("", (lost, StoredFields::All), &US, None).await else {
+    let Err(error) =
+        server.engine.documents(v1::GetDocumentsRequest { keys: lost, ..Default::default() }, &US, None).await
+    else {
         panic!("keys that are not in the file")
     };
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DataLoss);

@@ -83,10 +83,10 @@ async fn a_filter_that_nothing_passes_gives_no_hits_and_a_bad_one_is_named() {
     assert_eq!(crate::fixture::keys(&reply.hits), ["doc-07"]);
     let bad = of(Condition::All(v1::FilterList { filters: vec![between(1, 2), v1::Filter::default()] }));
     let error = server.client.search(filtered(Mode::Dense, "river", 5, bad.clone())).await.unwrap_err().to_string();
-    assert!(error.contains("`filter.all[1]`: expected one of"), "{error}");
+    assert!(error.contains("`filter.all.filters[1]`: expected one of"), "{error}");
     let requests = vec![request(Mode::Dense, "river", 5), filtered(Mode::Dense, "river", 5, bad)];
     let error = server.client.search_batch(v1::SearchBatchRequest { requests }).await.unwrap_err().to_string();
-    assert!(error.contains("`requests[1].filter.all[1]`"), "{error}");
+    assert!(error.contains("`requests[1].filter.all.filters[1]`"), "{error}");
 }
 
 #[tokio::test]

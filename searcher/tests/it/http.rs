@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
+use crate::command_line::run_beside;
 use crate::fixture::{Searcher, request, searcher, searcher_with};
 
 /// Calls that the server takes at once.
@@ -128,6 +129,48 @@ fn expected(hit: &v1::Hit) -> Value {
 /// The shortest decimal that reads back as the same f32.
 fn shortest(value: f32) -> f64 {
     value.to_string().parse().unwrap()
+}
+
+/// A reply without the times that it took.
+fn without_times(mut reply: Value) -> Value {
+    reply.as_object_mut().unwrap().remove("timings");
+    reply
+}
+
+/// There is one JSON: what a command prints can be read as the reply of the route, and the other way round.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_print_the_json_of_the_routes() {
+    let server = searcher().await;
+    let http = over(&server).await;
+    let printed = async |arguments: &[&str]| -> Value {
+        let (_, out, error) = run_beside(&[arguments, &["--server", &server.url, "--json"]].concat()).await;
+        without_times(serde_json::from_str(&out).unwrap_or_else(|_| panic!("{arguments:?}: {out}{error}")))
+    };
+    let posted = async |path: &str, body: Value| without_times(http.post(path, &body).await.json);
+    let query = "silent metal number 40";
+    for mode in [Mode::Dense, Mode::Bm25, Mode::Hybrid, Mode::Compare] {
+        let asked = ["query", "--mode", mode.word(), "-k", "3", "--snippet", "100", query];
+        let body = json!({"query": query, "mode": mode.as_str_name(), "k": 3, "snippet_bytes": 100});
+        assert_eq!(printed(&asked).await, posted("/v1/search", body).await, "{mode:?}");
+    }
+    let grouped = json!({"query": query, "mode": "MODE_BM25", "k": 2, "group_by": {"field": "thing", "hits": 2}});
+    let asked = ["query", "--mode", "bm25", "-k", "2", "--group-by", "thing", "--group-hits", "2", query];
+    assert_eq!(printed(&asked).await, posted("/v1/search", grouped).await);
+    let body = json!({"key": "doc-40", "search": {"query": query, "mode": "MODE_HYBRID", "k": 10}});
+    assert_eq!(printed(&["explain", "--key", "doc-40", query]).await, posted("/v1/explain", body).await);
+    let body = json!({"keys": ["doc-07", "none"]});
+    assert_eq!(printed(&["get", "doc-07", "none"]).await, posted("/v1/documents", body).await);
+    for (action, path) in [("list", "/v1/indexes"), ("status", "/v1/status")] {
+        let (mut one, mut other) = (printed(&["admin", action]).await, http.send("GET", path, "", "").await.json);
+        for reply in [&mut one, &mut other].map(Value::as_object_mut).into_iter().flatten() {
+            // What the process takes changes from one call to the next.
+            reply.remove("memory");
+        }
+        assert_eq!(one, other, "{action}");
+    }
+    assert_eq!(printed(&["admin", "verify"]).await["intact"], true);
+    let reloaded = json!({"previous_generation": 1, "generation": 1});
+    assert_eq!(printed(&["admin", "reload"]).await, reloaded);
 }
 
 #[tokio::test]

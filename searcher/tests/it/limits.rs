@@ -162,7 +162,7 @@ async fn a_key_is_asked_for_once() {
     let status =
         raw(&server).await.get_documents(v1::GetDocumentsRequest { keys, ..Default::default() }).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
-    assert!(status.message().contains("`keys[1]`: expected each key once, got that of `keys[0]` again"), "{status}");
+    assert!(status.message().contains("`keys[1]`: expected each entry once, got that of `keys[0]` again"), "{status}");
 }
 
 /// A batch larger than all places runs while single requests are answered.

@@ -95,8 +95,8 @@ async fn a_deadline_is_kept_when_the_tower_is_slow() {
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DeadlineExceeded);
     let (answer, _share) =
         server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), &US, time, Admission::Refused).await.unwrap();
-    assert_eq!(answer.hits[0].key, "doc-04");
-    assert!(answer.degraded.unwrap().contains("no question vector"));
+    assert_eq!(answer.hits[0].hit.key, "doc-04");
+    assert!(answer.response.degraded_reason.contains("no question vector"));
 }
 
 /// A request that has waited for its place gives the tower a share of what is left of its time: BM25 still answers.
@@ -120,8 +120,8 @@ async fn a_queued_request_gives_the_tower_time_that_it_has() {
     let (first, queued, ()) = tokio::join!(first, queued, release);
     assert_eq!(first.unwrap().0.len(), 1);
     let (answer, _share) = queued.unwrap();
-    assert_eq!(answer.hits[0].key, "doc-04");
-    assert!(answer.degraded.unwrap().contains("no question vector"));
+    assert_eq!(answer.hits[0].hit.key, "doc-04");
+    assert!(answer.response.degraded_reason.contains("no question vector"));
 }
 
 #[tokio::test]
@@ -139,8 +139,8 @@ async fn a_busy_tower_is_asked_once_and_its_callers_are_told_that_it_is_busy() {
         .search(request(Mode::Hybrid, "crowd number 4", 3), &US, minute, Admission::Refused)
         .await
         .unwrap();
-    assert_eq!(answer.hits[0].key, "doc-04");
-    assert!(answer.degraded.unwrap().contains("too busy"));
+    assert_eq!(answer.hits[0].hit.key, "doc-04");
+    assert!(answer.response.degraded_reason.contains("too busy"));
     assert!(started.elapsed() < Duration::from_secs(30), "nothing waits for the deadline");
 }
 

@@ -42,7 +42,7 @@ impl Encoder for Shortest {
 
     async fn score(&self, request: Request<v1::ScoreRequest>) -> Result<Response<v1::ScoreResponse>, Status> {
         let request = request.into_inner();
-        validate::score_request(&request)?;
+        validate::fields(&request)?;
         self.asked.fetch_add(1, Ordering::SeqCst);
         if self.broken.load(Ordering::SeqCst) {
             return Err(Status::internal("the model is out of memory"));

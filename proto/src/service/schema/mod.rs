@@ -11,46 +11,10 @@ use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FileDescriptorSet};
 use tonic::Status;
 
-use crate::limits;
+use crate::rules::{field_rules, request_limits};
 
 /// Depth of nested messages that the decoder accepts.
 const MAX_DEPTH: usize = 100;
-
-/// Repeated fields with a maximum of their own: message, field, elements.
-const FIELD_MAXIMA: [(&str, &str, usize); 14] = [
-    (".dyad.v1.EncodeRequest", "texts", limits::MAX_TEXTS),
-    (".dyad.v1.EncodeRequest", "documents", limits::MAX_TEXTS),
-    (".dyad.v1.PassageDocument", "passages", limits::MAX_TEXTS),
-    (".dyad.v1.ScoreRequest", "texts", limits::MAX_TEXTS),
-    (".dyad.v1.SearchBatchRequest", "requests", limits::MAX_BATCH),
-    (".dyad.v1.SearchRequest", "fields", limits::MAX_FIELDS),
-    (".dyad.v1.GetDocumentsRequest", "keys", limits::MAX_KEYS),
-    (".dyad.v1.GetDocumentsRequest", "fields", limits::MAX_FIELDS),
-    (".dyad.v1.SampleDocumentsRequest", "fields", limits::MAX_FIELDS),
-    (".dyad.v1.UpsertRequest", "documents", limits::MAX_CHANGED),
-    (".dyad.v1.DeleteRequest", "keys", limits::MAX_CHANGED),
-    (".dyad.v1.FilterList", "filters", limits::MAX_FILTER_CONDITIONS),
-    (".dyad.v1.FieldOneOf", "values", limits::MAX_FILTER_VALUES),
-    (".dyad.v1.FilterKeys", "keys", limits::MAX_FILTER_VALUES),
-];
-
-/// Bytes and elements of a method's largest request.
-fn maxima(path: &str) -> (usize, usize) {
-    match path {
-        "/dyad.v1.Encoder/Encode" | "/dyad.v1.Encoder/EncodeStream" | "/dyad.v1.Encoder/Score" => {
-            (limits::MAX_ENCODE_BYTES, limits::MAX_OTHER_ELEMENTS)
-        }
-        "/dyad.v1.Searcher/SearchBatch" => (limits::MAX_SEARCH_BATCH_BYTES, limits::MAX_SEARCH_BATCH_ELEMENTS),
-        "/dyad.v1.Searcher/Search"
-        | "/dyad.v1.Searcher/SearchStream"
-        | "/dyad.v1.Searcher/GetDocuments"
-        | "/dyad.v1.Searcher/SampleDocuments"
-        | "/dyad.v1.Searcher/Explain" => (limits::MAX_SEARCH_BYTES, limits::MAX_SEARCH_ELEMENTS),
-        "/dyad.v1.Index/Upsert" => (limits::MAX_ENCODE_BYTES, 5 * limits::MAX_CHANGED),
-        "/dyad.v1.Index/Delete" => (limits::MAX_SEARCH_BYTES, limits::MAX_OTHER_ELEMENTS),
-        _ => (limits::MAX_OTHER_BYTES, limits::MAX_OTHER_ELEMENTS),
-    }
-}
 
 /// One method of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +75,8 @@ impl Schema {
                 for method in &service.method {
                     let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
                     let Some(input) = places.get(method.input_type()).copied() else { continue };
-                    let (bytes, elements) = maxima(&path);
+                    let limits = request_limits(&path);
+                    let (bytes, elements) = (limits.bytes as usize, limits.elements as usize);
                     methods.insert(path, Method { input, streams: method.client_streaming(), bytes, elements });
                 }
             }
@@ -220,13 +185,13 @@ fn fields(message: &str, descriptor: &DescriptorProto, places: &HashMap<&str, us
             Type::Bytes => Kind::Bytes,
             _ => Kind::Varint,
         };
-        let maximum = FIELD_MAXIMA.iter().find(|(of, name, _)| *of == message && *name == field.name());
+        let rules = message.strip_prefix(".dyad.v1.").and_then(|message| field_rules(message, field.name()));
         Field {
             number: field.number().unsigned_abs().into(),
             name: field.name().to_owned(),
             kind,
             repeated: field.label() == Label::Repeated,
-            most: maximum.map_or(usize::MAX, |(.., most)| *most),
+            most: rules.map_or(usize::MAX, |rules| rules.most_items()),
         }
     };
     descriptor.field.iter().map(of).collect()

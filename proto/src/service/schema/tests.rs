@@ -5,7 +5,8 @@ use prost::Message;
 use tonic::Code;
 
 use super::*;
-use crate::v1;
+use crate::rules::{OTHER_LIMITS, RULED_FIELDS};
+use crate::{limits, v1};
 
 fn schema() -> Schema {
     Schema::new(&[v1::FILE_DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET]).unwrap()
@@ -43,7 +44,8 @@ fn check(path: &str, bytes: &[u8]) -> Result<usize, Status> {
 fn every_maximum_names_a_field_that_exists() {
     let schema = schema();
     let maxima = schema.messages.iter().flatten().filter(|field| field.most < usize::MAX);
-    assert_eq!(maxima.count(), FIELD_MAXIMA.len());
+    let lists = RULED_FIELDS.iter().filter(|ruled| ruled.rules.max_items.is_some());
+    assert_eq!(maxima.count(), lists.count());
     for path in [
         "Encoder/Encode",
         "Searcher/SearchBatch",
@@ -52,13 +54,13 @@ fn every_maximum_names_a_field_that_exists() {
         "Searcher/SampleDocuments",
     ] {
         let method = schema.method(&format!("/dyad.v1.{path}")).unwrap();
-        assert!(method.bytes > limits::MAX_OTHER_BYTES && !method.streams, "{path}");
+        assert!(method.bytes > OTHER_LIMITS.bytes as usize && !method.streams, "{path}");
     }
     for path in ["Searcher/SearchStream", "Index/Upsert", "Index/Delete"] {
         let method = schema.method(&format!("/dyad.v1.{path}")).unwrap();
-        assert!(method.bytes > limits::MAX_OTHER_BYTES && method.streams, "{path}");
+        assert!(method.bytes > OTHER_LIMITS.bytes as usize && method.streams, "{path}");
     }
-    assert_eq!(schema.method("/grpc.health.v1.Health/Check").unwrap().bytes, limits::MAX_OTHER_BYTES);
+    assert_eq!(schema.method("/grpc.health.v1.Health/Check").unwrap().bytes, OTHER_LIMITS.bytes as usize);
     assert_eq!(schema.method("/dyad.v1.Searcher/Nothing"), None);
 }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use dyad_proto::service::Security;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::json::Format;
 use super::refusal::Refusal;
 use super::scrape::Scrape;
+use crate::json::MessageJson;
 use crate::run::Engine;
 use crate::service::admin::AdminService;
 use crate::service::search::SearchService;
@@ -21,7 +21,7 @@ pub(super) struct App {
     pub(super) security: Security,
     /// Set when the server is about to stop.
     pub(super) stopping: Arc<AtomicBool>,
-    pub(super) format: Format,
+    pub(super) json: MessageJson,
     pub(super) openapi: String,
     /// Bytes of requests that may be under way.
     pub(super) request_bytes: Arc<Semaphore>,

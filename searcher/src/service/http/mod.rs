@@ -31,7 +31,7 @@
 
 mod access;
 mod app;
-mod json;
+mod json_bounds;
 mod openapi;
 mod page;
 mod probes;
@@ -59,15 +59,18 @@ use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin as _;
 use dyad_proto::v1::searcher_server::Searcher as _;
 use futures_util::stream;
+use prost::bytes::Bytes;
+use prost::{Message, Name};
 use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
 
 use self::app::App;
-use self::json::{Format, Message, Most};
+use self::json_bounds::JsonBounds;
 use self::refusal::Refusal;
 use self::scrape::Scrape;
 use super::{AdminService, SearchService, convert};
 use crate::error::Error;
+use crate::json::MessageJson;
 use crate::run::{ALL_REPLIES, Engine};
 
 /// Bytes of all requests that are under way at once, as JSON and as what was read of it: 256 MiB.
@@ -95,12 +98,15 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
     let RouterConfig { security, hosts, requests, stopping } = config;
     let service = SearchService::new(Arc::clone(&engine));
     let admin = AdminService::new(Arc::clone(&engine));
-    let format = Format::new()?;
-    let openapi = openapi::document(&format).to_string();
+    let json = MessageJson::new().map_err(|error| {
+        tracing::error!(%error, "the compiled .proto files cannot be read");
+        Error::Internal
+    })?;
+    let openapi = openapi::document(&json).to_string();
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
     let access = (HttpAccess::new(security.access().clone(), hosts), Arc::clone(engine.metrics()));
     let scrape = Scrape::new(&security);
-    let app = App { service, admin, engine, security, stopping, format, openapi, request_bytes, requests, scrape };
+    let app = App { service, admin, engine, security, stopping, json, openapi, request_bytes, requests, scrape };
     Ok(page::routes()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
@@ -120,26 +126,26 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
 }
 
 async fn search(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    call(&app, request, Most::SEARCH, |service, request| async move { service.search(request).await }).await
+    call(&app, request, JsonBounds::SEARCH, |service, request| async move { service.search(request).await }).await
 }
 
 async fn search_batch(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    let most = Most::BATCH;
+    let most = JsonBounds::BATCH;
     call(&app, request, most, |service, request| async move { service.search_batch(request).await }).await
 }
 
 async fn documents(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    let most = Most::SEARCH;
+    let most = JsonBounds::SEARCH;
     call(&app, request, most, |service, request| async move { service.get_documents(request).await }).await
 }
 
 async fn sample(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    let most = Most::SEARCH;
+    let most = JsonBounds::SEARCH;
     call(&app, request, most, |service, request| async move { service.sample_documents(request).await }).await
 }
 
 async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
-    let most = Most::SEARCH;
+    let most = JsonBounds::SEARCH;
     call(&app, request, most, |service, request| async move { service.explain(request).await }).await
 }
 
@@ -173,9 +179,9 @@ fn named_index(query: &str) -> Result<String, Refusal> {
 }
 
 /// A message that takes no reply memory.
-async fn written<R: Message>(app: &Arc<App>, message: R) -> Result<Response, Refusal> {
+async fn written<R: Message + Name + 'static>(app: &Arc<App>, message: R) -> Result<Response, Refusal> {
     let (writer, deadline) = (Arc::clone(app), Instant::now() + LONGEST);
-    let (body, ()) = off_the_runtime(message.encoded_len(), deadline, (), move || writer.format.write(message)).await?;
+    let (body, ()) = off_the_runtime(message.encoded_len(), deadline, (), move || writer.json.write(message)).await?;
     Ok(([(CONTENT_TYPE, JSON)], body?).into_response())
 }
 
@@ -209,13 +215,15 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// From a request to a reply, by a call of the service.
-async fn call<Q: Message, R: Message, F>(
+async fn call<Q, R, F>(
     app: &Arc<App>,
     request: Request,
-    most: Most,
+    most: JsonBounds,
     answer: impl FnOnce(SearchService, tonic::Request<Q>) -> F,
 ) -> Result<Response, Refusal>
 where
+    Q: Message + Name + Default + 'static,
+    R: Message + Name + 'static,
     F: Future<Output = Result<tonic::Response<R>, Status>>,
 {
     let came = Instant::now();
@@ -229,7 +237,7 @@ where
     // Given back when the reply is made.
     let held = (under_way, room, memory.map_err(|_| Refusal::from(BodyError::Full))?);
     let (size, reader) = (bytes.len(), Arc::clone(app));
-    let read = move || reader.format.read::<Q>(&bytes);
+    let read = move || reader.json.read::<Q>(&bytes);
     let (message, held) = off_the_runtime(size, deadline, held, read).await?;
     let mut request = tonic::Request::new(message?);
     // Without it the service refuses the call.
@@ -241,9 +249,9 @@ where
     let (_, reply, mut extensions) = answer(app.service.clone(), request).await?.into_parts();
     let budget = extensions.remove::<UntilSent>();
     let (size, writer) = (reply.encoded_len(), Arc::clone(app));
-    let write = move || writer.format.write(reply);
+    let write = move || writer.json.write(reply);
     let (body, (_, budget)) = off_the_runtime(size, deadline, (held, budget), write).await?;
-    let body = body?;
+    let body = Bytes::from(body?);
     let length = HeaderValue::from(body.len());
     // The budget is released when the next piece is polled: the connection has then taken this one.
     let pieces = stream::unfold((Some(body), budget), |(body, budget)| async move {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use dyad_proto::limits;
+use dyad_proto::rules::{STATUS_REQUEST_INDEX, field_rules};
+use dyad_proto::v1::FieldRules;
 use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 
-use super::json::Format;
-use crate::json_values::AS_TEXT;
+use crate::json::{AS_TEXT, MessageJson};
 
 /// Path, method of `dyad.v1.Searcher`.
 const ROUTES: [(&str, &str); 5] = [
@@ -38,83 +38,91 @@ const ERRORS: [(&str, &str); 10] = [
     ("504", "The deadline passed (DEADLINE_EXCEEDED)."),
 ];
 
-/// The schema of an index's name.
-fn index() -> Value {
-    json!({"maxLength": limits::MAX_INDEX_NAME, "pattern": "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$"})
-}
+/// The names of indexes, and none for the default one.
+const INDEX_NAME: &str = "^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$";
 
-/// What validation asks of a field beyond its type: message, field, schema.
-fn bounds() -> [(&'static str, &'static str, Value); 31] {
-    let numbers = |minimum: u32, maximum: u32| json!({"minimum": minimum, "maximum": maximum});
-    let items = |least: usize, most: usize| json!({"minItems": least, "maxItems": most});
-    let text = |most: usize| json!({"minLength": 1, "maxLength": most, "pattern": "\\S"});
-    [
-        ("SearchRequest", "query", json!({"maxLength": limits::MAX_QUERY_BYTES})),
-        ("SearchRequest", "k", numbers(1, limits::MAX_K)),
-        ("SearchRequest", "offset", numbers(0, limits::MAX_K - 1)),
-        ("SearchRequest", "ef", numbers(0, limits::MAX_EF)),
-        ("SearchRequest", "rrf_k", numbers(0, limits::MAX_RRF_K)),
-        ("SearchRequest", "fusion_depth", numbers(0, limits::MAX_K)),
-        ("SearchRequest", "target_recall", json!({"exclusiveMinimum": 0, "exclusiveMaximum": 1})),
-        ("SearchRequest", "dense_weight", numbers(0, 1)),
-        ("SearchRequest", "document_weight", json!({"minimum": 0, "maximum": limits::MAX_DOCUMENT_WEIGHT})),
-        ("SearchRequest", "vector", items(0, limits::MAX_DIM)),
-        ("SearchRequest", "fingerprint", json!({"maxLength": limits::MAX_FINGERPRINT_BYTES})),
-        ("SearchRequest", "fields", items(0, limits::MAX_FIELDS)),
-        ("SearchRequest", "snippet_bytes", numbers(0, *limits::SNIPPET_BYTES.end())),
-        ("SearchRequest", "surrounding_bytes", numbers(0, *limits::SURROUNDING_BYTES.end())),
-        ("SearchRequest", "rerank_depth", numbers(0, limits::MAX_RERANK)),
-        ("SearchRequest", "rerank_weight", numbers(0, 1)),
-        ("SearchRequest", "index", index()),
-        ("GetDocumentsRequest", "index", index()),
-        ("GroupBy", "field", text(limits::MAX_FILTER_FIELD_BYTES)),
-        ("GroupBy", "hits", numbers(0, limits::MAX_GROUP_HITS)),
-        ("SearchBatchRequest", "requests", items(1, limits::MAX_BATCH)),
-        ("GetDocumentsRequest", "keys", json!({"minItems": 1, "maxItems": limits::MAX_KEYS, "uniqueItems": true})),
-        ("GetDocumentsRequest", "fields", items(0, limits::MAX_FIELDS)),
-        ("SampleDocumentsRequest", "count", numbers(1, limits::MAX_SAMPLE)),
-        ("SampleDocumentsRequest", "fields", items(0, limits::MAX_FIELDS)),
-        ("SampleDocumentsRequest", "index", index()),
-        ("ExplainRequest", "key", text(limits::MAX_KEY_BYTES)),
-        ("FilterList", "filters", items(1, limits::MAX_FILTER_CONDITIONS)),
-        ("FilterKeys", "keys", items(1, limits::MAX_FILTER_VALUES)),
-        ("FieldOneOf", "values", items(1, limits::MAX_FILTER_VALUES)),
-        ("FieldExists", "field", text(limits::MAX_FILTER_FIELD_BYTES)),
-    ]
-}
-
-/// Fields without which a message is refused.
-const REQUIRED: [(&str, &[&str]); 11] = [
-    ("SearchRequest", &["mode", "k"]),
-    ("GroupBy", &["field"]),
-    ("SearchBatchRequest", &["requests"]),
-    ("GetDocumentsRequest", &["keys"]),
-    ("SampleDocumentsRequest", &["count"]),
-    ("ExplainRequest", &["key", "search"]),
-    ("FilterList", &["filters"]),
-    ("FilterKeys", &["keys"]),
-    ("FieldOneOf", &["field", "values"]),
-    ("FieldExists", &["field"]),
-    ("FieldEquals", &["field", "value"]),
-];
-
-/// Adds the bounds of a message's fields to its schema.
-fn bound(name: &str, schema: &mut Value) {
-    for (_, field, bounds) in bounds().into_iter().filter(|(message, ..)| *message == name) {
-        if let (Value::Object(bounds), Some(Value::Object(field))) = (bounds, schema["properties"].get_mut(field)) {
-            field.extend(bounds);
+/// Adds what validation asks of a message's fields beyond their types.
+fn add_rules(message: &MessageDescriptor, schema: &mut Value) {
+    let mut required = Vec::new();
+    for field in message.fields() {
+        let Some(rules) = field_rules(message.name(), field.name()) else { continue };
+        if rules.required {
+            required.push(field.name().to_owned());
+        }
+        let property = &mut schema["properties"][field.name()];
+        if field.is_list() {
+            add_to(property, &list_rules(&rules));
+            if field.kind() == Kind::String {
+                add_to(&mut property["items"], &text_rules(&rules));
+            }
+        } else if field.kind() == Kind::String {
+            add_to(property, &text_rules(&rules));
+        } else {
+            add_to(property, &number_rules(&rules));
         }
     }
-    if let Some((_, fields)) = REQUIRED.iter().find(|(message, _)| *message == name) {
-        schema["required"] = json!(fields);
+    if !required.is_empty() {
+        schema["required"] = json!(required);
     }
+}
+
+/// Adds the keywords of one schema to another.
+fn add_to(schema: &mut Value, keywords: &Value) {
+    if let (Value::Object(schema), Value::Object(keywords)) = (schema, keywords) {
+        schema.extend(keywords.clone());
+    }
+}
+
+/// The rules of a list's entries together.
+fn list_rules(rules: &FieldRules) -> Value {
+    let mut keywords = json!({"minItems": u32::from(rules.required)});
+    if let Some(most) = rules.max_items {
+        keywords["maxItems"] = json!(most);
+    }
+    if rules.unique {
+        keywords["uniqueItems"] = json!(true);
+    }
+    keywords
+}
+
+/// The rules of a text.
+fn text_rules(rules: &FieldRules) -> Value {
+    let mut keywords = json!({});
+    if let Some(most) = rules.max_bytes {
+        keywords["maxLength"] = json!(most);
+    }
+    if rules.not_blank {
+        (keywords["minLength"], keywords["pattern"]) = (json!(1), json!("\\S"));
+    }
+    if rules.index_name {
+        keywords["pattern"] = json!(INDEX_NAME);
+    }
+    keywords
+}
+
+/// The rules of a number.
+fn number_rules(rules: &FieldRules) -> Value {
+    let mut keywords = json!({});
+    let (least, most) = if rules.exclusive { ("exclusiveMinimum", "exclusiveMaximum") } else { ("minimum", "maximum") };
+    if let Some(minimum) = rules.minimum {
+        keywords[least] = if rules.or_zero { json!(0) } else { shortest(minimum) };
+    }
+    if let Some(maximum) = rules.maximum {
+        keywords[most] = shortest(maximum);
+    }
+    keywords
+}
+
+/// A number, without a fraction where it is whole.
+fn shortest(number: f64) -> Value {
+    if number.fract() == 0.0 { json!(number as i64) } else { json!(number) }
 }
 
 /// The document.
-pub(super) fn document(format: &Format) -> Value {
+pub(super) fn document(json: &MessageJson) -> Value {
     let mut schemas = Schemas::default();
     let method = |service: &str, name: &str| {
-        let found = format.pool.get_service_by_name(service);
+        let found = json.pool.get_service_by_name(service);
         found.and_then(|service| service.methods().find(|method| method.name() == name))
     };
     let mut paths = Map::new();
@@ -131,7 +139,7 @@ pub(super) fn document(format: &Format) -> Value {
         let reply = json!({"description": "The reply.", "content": content(&schemas.reference(&method.output()))});
         let mut operation = json!({"operationId": name, "summary": comment, "responses": {"200": reply}});
         if of_one_index {
-            let mut schema = index();
+            let mut schema = text_rules(&STATUS_REQUEST_INDEX);
             schema["type"] = json!("string");
             let description = "The name of an index; the default one where it is absent.";
             operation["parameters"] =
@@ -241,7 +249,7 @@ impl Schemas {
         if message.fields().len() > 0 && message.fields().all(|field| field.containing_oneof().is_some()) {
             (schema["minProperties"], schema["maxProperties"]) = (json!(1), json!(1));
         }
-        bound(message.name(), &mut schema);
+        add_rules(message, &mut schema);
         schema
     }
 
@@ -282,27 +290,49 @@ impl Schemas {
 
 #[cfg(test)]
 mod tests {
+    use dyad_proto::rules::RULED_FIELDS;
+
     use super::*;
 
     #[test]
     fn the_document_describes_every_field_with_its_comment() {
-        let document = document(&Format::new().unwrap());
+        let document = document(&MessageJson::new().unwrap());
         let schemas = &document["components"]["schemas"];
         let request = &schemas["SearchRequest"]["properties"];
-        assert_eq!(request["k"]["description"], "Hits wanted: 1 to 10000.");
+        assert_eq!(request["k"]["description"], "Hits wanted.");
         assert_eq!(request["vector"]["items"]["type"], "number");
         assert_eq!(request["filter"]["$ref"], "#/components/schemas/Filter");
         assert_eq!(schemas["Filter"]["maxProperties"], 1);
         assert_eq!((&request["k"]["minimum"], &request["k"]["maximum"]), (&json!(1), &json!(10_000)));
-        for (message, field, bounds) in bounds() {
-            for (name, value) in bounds.as_object().unwrap() {
-                assert_eq!(schemas[message]["properties"][field][name], *value, "{message} {field}");
+        assert_eq!(schemas["SearchRequest"]["required"], json!(["mode", "k"]));
+        assert_eq!(request["target_recall"]["exclusiveMaximum"], json!(1));
+        assert_eq!(
+            (&request["snippet_bytes"]["minimum"], &request["snippet_bytes"]["maximum"]),
+            (&json!(0), &json!(4096))
+        );
+        assert_eq!(
+            (&request["fields"]["maxItems"], &request["fields"]["items"]["maxLength"]),
+            (&json!(64), &json!(256))
+        );
+        assert_eq!((&request["index"]["maxLength"], &request["index"]["pattern"]), (&json!(64), &json!(INDEX_NAME)));
+        let keys = &schemas["GetDocumentsRequest"]["properties"]["keys"];
+        assert_eq!((&keys["minItems"], &keys["uniqueItems"]), (&json!(1), &json!(true)));
+        // Each rule of a message that the routes take has become a keyword.
+        for ruled in RULED_FIELDS.iter().filter(|ruled| schemas.get(ruled.message).is_some()) {
+            let schema = &schemas[ruled.message];
+            let property = &schema["properties"][ruled.field];
+            let is_required = schema["required"].as_array().is_some_and(|all| all.contains(&json!(ruled.field)));
+            assert_eq!(is_required, ruled.rules.required, "{ruled:?}");
+            let bounds = [
+                (ruled.rules.maximum.is_some(), ["maximum", "exclusiveMaximum"]),
+                (ruled.rules.max_items.is_some(), ["maxItems", "maxItems"]),
+            ];
+            for (is_given, keywords) in bounds {
+                let is_there = keywords.iter().any(|keyword| property.get(keyword).is_some());
+                assert!(is_there || !is_given, "{ruled:?}: {property}");
             }
-        }
-        for (message, fields) in REQUIRED {
-            for field in fields {
-                assert!(schemas[message]["properties"].get(*field).is_some(), "{message} {field}");
-            }
+            let text = if property["type"] == "array" { &property["items"] } else { property };
+            assert!(ruled.rules.max_bytes.is_none() || text["maxLength"] == json!(ruled.rules.max_bytes), "{ruled:?}");
         }
         assert!(schemas["Mode"]["description"].as_str().unwrap().contains("`MODE_BM25`: Okapi BM25"));
         let stored = &schemas["Document"]["properties"];

@@ -10,6 +10,8 @@ use dyad_proto::status::status_name;
 use serde_json::json;
 use tonic::{Code, Status};
 
+use crate::json::MessageJsonError;
+
 /// Time after which a caller may try again, where nothing is known.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -72,6 +74,15 @@ fn mapped(code: Code) -> u16 {
         Code::Unimplemented => 501,
         Code::Unavailable => 503,
         Code::DeadlineExceeded => 504,
+    }
+}
+
+impl From<MessageJsonError> for Refusal {
+    fn from(error: MessageJsonError) -> Self {
+        match error {
+            MessageJsonError::Request(_) => Self::invalid(error.to_string()),
+            MessageJsonError::Reply(_) => Status::internal(error.to_string()).into(),
+        }
     }
 }
 
