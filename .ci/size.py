@@ -12,7 +12,7 @@
 | unsafe | `unsafe` blocks, functions, traits and implementations in product code |
 | dependencies | under `[dependencies]` |
 
-Below the table: the types of hit lists, which are the structs of index, indexer and searcher with a field `hits`.
+Below the table: how the code is written, as `idiom.py` counts it, and the types that share their name; then the types of hit lists, which are the structs of index, indexer and searcher with a field `hits`.
 """
 
 import collections
@@ -23,7 +23,9 @@ import sys
 import tempfile
 import tomllib
 
+import idiom
 import module_cycles
+import type_names
 from rust_source import blank, crates, product_code, test_spans, without_text
 
 # Lines of the shortest block that counts as repeated.
@@ -78,7 +80,7 @@ def repeated(products):
 
 
 def measured(root):
-    """The figures of each crate in a tree, and the types of hit lists."""
+    """The figures of each crate in a tree, how its code is written, and the types of hit lists."""
     figures, hit_lists, products, owners = {}, [], {}, {}
     for name, folder in crates(root).items():
         product, tests = sources(folder)
@@ -102,9 +104,11 @@ def measured(root):
         owners |= dict.fromkeys(product, name)
     for file, count in repeated(products).items():
         figures[owners[file]]["repeated"] += count
+    written = idiom.added([idiom.counts(file.read_text()) for file in products])
+    written["shared type names"] = len(list(type_names.violations(type_names.declared(root))))
     totals = {column: sum(crate[column] for crate in figures.values()) for column in COLUMNS}
     totals["dependencies"] = (root / "Cargo.lock").read_text().count("[[package]]")
-    return {**figures, "all (dependencies: locked)": totals}, hit_lists
+    return {**figures, "all (dependencies: locked)": totals}, written, hit_lists
 
 
 def of_revision(revision, scratch):
@@ -118,12 +122,12 @@ def of_revision(revision, scratch):
 
 def table(trees):
     """The figures of all trees as lines of text, those of one crate and column next to each other."""
-    names = list(dict.fromkeys(name for figures, _ in trees for name in figures))
+    names = list(dict.fromkeys(name for figures, *_ in trees for name in figures))
     rows = [("crate", *COLUMNS)]
     for name in names:
         cells = []
         for column in COLUMNS:
-            values = [str(figures[name][column]) if name in figures else "-" for figures, _ in trees]
+            values = [str(figures[name][column]) if name in figures else "-" for figures, *_ in trees]
             cells.append(values[0] if len(set(values)) == 1 else " -> ".join(values))
         rows.append((name, *cells))
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
@@ -139,7 +143,9 @@ def main(revisions):
     trees = trees or [measured(pathlib.Path(__file__).resolve().parent.parent)]
     for line in table(trees):
         print(line.rstrip())
-    for name, (_, hit_lists) in zip(revisions or ["work tree"], trees, strict=True):
+    for name in trees[0][1]:
+        print(f"{name:<24}  {' -> '.join(str(written[name]) for _, written, _ in trees)}")
+    for name, (*_, hit_lists) in zip(revisions or ["work tree"], trees, strict=True):
         print(f"hit lists, {name}: {len(hit_lists)}: {', '.join(hit_lists)}")
 
 

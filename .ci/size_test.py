@@ -32,12 +32,13 @@ class SizeTest(unittest.TestCase):
             for name, text in files.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
-            figures, hit_lists = size.measured(root)
+            figures, written, hit_lists = size.measured(root)
         expected = {"files": 3, "lines": 10, "tests": 4, "cycles": 1, "repeated": 0, "unsafe": 1, "dependencies": 1}
         self.assertEqual(figures["dyad-index"], expected)
         self.assertEqual(figures["all (dependencies: locked)"]["dependencies"], 2)
+        self.assertEqual((written["types"], written["one word"], written["shared type names"]), (2, 2, 0))
         self.assertEqual(hit_lists, ["Found (a/src/a.rs)"])
-        lines = list(size.table([(figures, []), ({**figures, "dyad-index": {**expected, "lines": 7}}, [])]))
+        lines = list(size.table([(figures, {}, []), ({**figures, "dyad-index": {**expected, "lines": 7}}, {}, [])]))
         self.assertIn("10 -> 7", lines[1])
 
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::answer::Answers;
-use super::batch::Batch;
 use super::engine::Engine;
 use super::parts::Jobs;
-use super::reply_memory::ReplyBudget;
+use super::resources::reply_memory::ReplyBudget;
+use super::stages::answer::Answers;
+use super::stages::batch::Batch;
 use crate::error::{Error, Result};
 
 impl Engine {

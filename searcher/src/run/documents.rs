@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
-use super::answer::reply_document;
-use super::cancellation::Cancellation;
 use super::engine::Engine;
 use super::parts::Jobs;
-use super::pool::Class;
-use super::reply_memory::ReplyBudget;
-use super::scope::Scope;
+use super::resources::cancellation::Cancellation;
+use super::resources::pool::Class;
+use super::resources::reply_memory::ReplyBudget;
+use super::served::scope::Scope;
+use super::stages::answer::reply_document;
 use crate::error::{Error, Result};
 use crate::plan::{IndexSize, SearchCost, StoredFields};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 
-use super::batch::{Batch, BatchItem, Vector};
 use super::engine::Engine;
+use super::stages::batch::{Batch, BatchItem, Vector};
 use crate::error::{Error, Result};
 use crate::metrics::CacheKind;
 use crate::question::{CachedQuestion, Embedded};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::answer::Answers;
-use super::batch::Batch;
 use super::engine::Engine;
 use super::parts::Jobs;
-use super::pool::Class;
-use super::turns::Turn;
+use super::resources::pool::Class;
+use super::resources::turns::Turn;
+use super::stages::answer::Answers;
+use super::stages::batch::Batch;
 use crate::error::{Error, Result};
 use crate::plan::SearchCost;
 

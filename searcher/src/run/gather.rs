@@ -10,10 +10,10 @@ use dyad_index::snapshot::Hit;
 use dyad_index::{Cancel, Hits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::answer::Answers;
-use super::batch::{Allowed, Batch, micros};
-use super::cancellation::Cancellation;
-use super::reply_memory::ReplyBudget;
+use super::resources::cancellation::Cancellation;
+use super::resources::reply_memory::ReplyBudget;
+use super::stages::answer::Answers;
+use super::stages::batch::{Allowed, Batch, micros};
 use crate::error::{Error, Result};
 
 /// Most searches of one job: as many as are interleaved on one thread.

@@ -10,9 +10,9 @@ use dyad_index::snapshot::Snapshot;
 use dyad_index::storage::WriteLock;
 use dyad_proto::access::Caller;
 
-use super::cancellation::Cancellation;
 use super::engine::Engine;
-use super::served_index::{ServedIndex, pointer};
+use super::resources::cancellation::Cancellation;
+use super::served::served_index::{ServedIndex, pointer};
 use crate::error::{Error, Result};
 use crate::memory::IndexMemory;
 use crate::mirrors::Mirrors;

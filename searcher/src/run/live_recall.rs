@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
 
-use super::batch::Batch;
-use super::cancellation::Cancellation;
-use super::filter_cache::AllowedNodes;
-use super::threads::yield_to_others;
+use super::resources::cancellation::Cancellation;
+use super::resources::threads::yield_to_others;
+use super::served::filter_cache::AllowedNodes;
+use super::stages::batch::Batch;
 use crate::error::{Error, Result};
 use crate::metrics::{ComparedSearch, Metrics};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::engine::Engine;
-use super::pool::SlotLoad;
-use super::readiness::{PAUSE, Readiness};
+use super::resources::pool::SlotLoad;
+use super::served::readiness::{PAUSE, Readiness};
 use crate::memory::{IndexMemory, MemoryLimit, MemoryNeed};
 use crate::metrics::{CacheKind, Metrics};
 use crate::question::QuestionCache;

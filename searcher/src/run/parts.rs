@@ -7,10 +7,10 @@ use std::time::Duration;
 use dyad_index::Snapshot;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::answer::Answers;
-use super::cancellation::Cancellation;
 use super::gather::{DenseSearch, Gather};
-use super::pool::{Class, Pool, finish};
+use super::resources::cancellation::Cancellation;
+use super::resources::pool::{Class, Pool, finish};
+use super::stages::answer::Answers;
 use crate::error::Result;
 use crate::plan::SearchCost;
 
@@ -157,7 +157,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Instant;
 
-    use super::super::cancellation::CancelOnDrop;
+    use super::super::resources::cancellation::CancelOnDrop;
     use super::*;
     use crate::error::Error;
 

@@ -8,10 +8,10 @@ use dyad_index::{RerankMeasured, RerankRecord, Snapshot};
 use dyad_proto::v1;
 use futures_util::{StreamExt as _, stream};
 
-use super::answer::{AnswerHit, Answers};
-use super::batch::{Batch, micros};
 use super::engine::Engine;
 use super::parts::Jobs;
+use super::stages::answer::{AnswerHit, Answers};
+use super::stages::batch::{Batch, micros};
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::fusion::reranked::{self, DEFAULT_RERANK_WEIGHT, LOGITS_ALONE, adds_logits};
@@ -195,7 +195,7 @@ fn page(hits: &mut Vec<AnswerHit>, plan: &Plan) {
 mod tests {
     use std::time::Duration;
 
-    use super::super::answer::tests::hits;
+    use super::super::stages::answer::tests::hits;
     use super::*;
 
     fn keys(hits: &[AnswerHit]) -> String {

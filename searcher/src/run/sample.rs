@@ -7,12 +7,12 @@ use dyad_index::search::NodeSet;
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
-use super::answer::reply_document;
-use super::cancellation::Cancellation;
 use super::engine::Engine;
 use super::parts::Jobs;
-use super::pool::Class;
-use super::reply_memory::ReplyBudget;
+use super::resources::cancellation::Cancellation;
+use super::resources::pool::Class;
+use super::resources::reply_memory::ReplyBudget;
+use super::stages::answer::reply_document;
 use crate::error::{Error, Result};
 use crate::plan::{IndexSize, SearchCost, StoredFields, filter};
 

@@ -8,14 +8,14 @@ use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
 
-use super::cancellation::Cancellation;
 use super::filter_cache::{AllowedNodes, FilterCache, cached_as};
 use crate::error::Result;
 use crate::plan;
+use crate::run::resources::cancellation::Cancellation;
 
 /// A caller's documents of one generation.
 #[derive(Debug, Clone)]
-pub(super) struct Scope {
+pub(in crate::run) struct Scope {
     filter: Filter,
     encoded: Vec<u8>,
     allowed: OnceLock<Arc<AllowedNodes>>,
@@ -23,13 +23,13 @@ pub(super) struct Scope {
 
 impl Scope {
     /// Nothing where all documents exist for the caller.
-    pub(super) fn of(caller: &Caller) -> Option<Self> {
+    pub(in crate::run) fn of(caller: &Caller) -> Option<Self> {
         let filter = caller.filter()?;
         Some(Self { filter: plan::filter(filter), encoded: cached_as(caller, filter), allowed: OnceLock::new() })
     }
 
     /// Their nodes.
-    pub(super) fn allowed(
+    pub(in crate::run) fn allowed(
         &self,
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,
@@ -43,7 +43,7 @@ impl Scope {
     }
 
     /// Their nodes by shard.
-    pub(super) fn nodes(
+    pub(in crate::run) fn nodes(
         &self,
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,

@@ -16,15 +16,15 @@ use super::answer::{Answer, AnswerHit, ComparedRankings, reply_document};
 use super::batch::{Batch, BatchItem, Filtered, PartResults, Vector, micros};
 use super::fuse::{NO_THRESHOLD, fusion};
 use super::groups::HitGroup;
-use super::reply_memory::ReplyBudget;
 use super::surrounding::Surroundings;
 use crate::error::{Error, Result};
 use crate::plan::StoredFields;
+use crate::run::resources::reply_memory::ReplyBudget;
 
 impl Batch {
     /// The answers to all questions, in their order, with documents unless those are read later. `budget` counts the documents of all of
     /// them. None where a ranking has to be read deeper, and this batch does not yet.
-    pub(super) fn answers(&self, budget: &ReplyBudget) -> Result<Option<Vec<Answer>>> {
+    pub(in crate::run) fn answers(&self, budget: &ReplyBudget) -> Result<Option<Vec<Answer>>> {
         let vectors = self.vectors.get().map_or(&[][..], Vec::as_slice);
         let none = Vector::default();
         let one = |(number, (item, found))| {
@@ -38,7 +38,7 @@ impl Batch {
     }
 
     /// Reads the documents of answers that have none yet.
-    pub(super) fn fetch(&self, answers: &mut [Answer], budget: &ReplyBudget) -> Result<()> {
+    pub(in crate::run) fn fetch(&self, answers: &mut [Answer], budget: &ReplyBudget) -> Result<()> {
         self.items.iter().zip(answers).try_for_each(|(item, answer)| fetch(self, item, answer, budget))
     }
 }

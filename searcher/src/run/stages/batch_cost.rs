@@ -9,7 +9,7 @@ use crate::plan::{IndexSize, SearchCost};
 
 impl Batch {
     /// Expected, of all questions. A filter that several have counts once, one that is known not at all.
-    pub(super) fn cost(&self) -> SearchCost {
+    pub(in crate::run) fn cost(&self) -> SearchCost {
         let size = IndexSize::of(&self.snapshot);
         let mut seen = HashSet::new();
         let one = |item: &BatchItem| {
@@ -24,7 +24,7 @@ impl Batch {
     }
 
     /// The same of reads that are as deep as may be.
-    pub(super) fn cost_of_deeper_reads(&self) -> SearchCost {
+    pub(in crate::run) fn cost_of_deeper_reads(&self) -> SearchCost {
         let size = IndexSize::of(&self.snapshot);
         let one = |item: &BatchItem| {
             let plan = item.plan.with_depth(MAX_K as usize);

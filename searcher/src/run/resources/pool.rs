@@ -24,7 +24,7 @@ const BULK_NICENESS: i32 = 5;
 
 /// Which thread pool does the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(in crate::run) enum Class {
     /// One question that costs about as much as an ordinary one.
     Interactive,
     /// The same over an index of one shard: nothing is shared among threads.
@@ -35,19 +35,19 @@ pub(super) enum Class {
 
 impl Class {
     /// That of a request with this cost.
-    pub(super) fn of(cost: Duration, size: IndexSize) -> Self {
+    pub(in crate::run) fn of(cost: Duration, size: IndexSize) -> Self {
         if size.is_costly(cost) { Self::Bulk } else { Self::Interactive }
     }
 
     /// That of the same work once it is known how many shards it is over.
-    pub(super) fn over(self, shards: usize) -> Self {
+    pub(in crate::run) fn over(self, shards: usize) -> Self {
         if self == Self::Interactive && shards == 1 { Self::SingleShard } else { self }
     }
 }
 
 /// Admission control and the thread pools.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(in crate::run) struct Pool {
     single: Slots,
     single_bulk: Slots,
     many: Slots,
@@ -103,11 +103,11 @@ impl Workers {
 
 impl Pool {
     /// For `limit` requests in flight, with a thread of each class for every core.
-    pub(super) fn new(limit: usize) -> Result<Self> {
+    pub(in crate::run) fn new(limit: usize) -> Result<Self> {
         Self::with_threads(limit, std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
     }
 
-    pub(super) fn with_threads(limit: usize, threads: usize) -> Result<Self> {
+    pub(in crate::run) fn with_threads(limit: usize, threads: usize) -> Result<Self> {
         let share = limit / SHARE;
         Ok(Self {
             single: Slots::new(limit - 2 * share),
@@ -121,7 +121,7 @@ impl Pool {
     }
 
     /// Request slots by class: how many are taken, and how many there are.
-    pub(super) fn load(&self) -> [SlotLoad; 3] {
+    pub(in crate::run) fn load(&self) -> [SlotLoad; 3] {
         let load = |class, slots: &Slots| {
             let taken = slots.count.saturating_sub(slots.free.available_permits());
             SlotLoad { class, taken, limit: slots.count }
@@ -130,13 +130,13 @@ impl Pool {
     }
 
     /// Jobs that are queued or run, by thread pool.
-    pub(super) fn jobs(&self) -> [(&'static str, usize); 2] {
+    pub(in crate::run) fn jobs(&self) -> [(&'static str, usize); 2] {
         let jobs = |workers: &Workers| workers.load.jobs();
         [("interactive", jobs(&self.interactive)), ("bulk", jobs(&self.bulk))]
     }
 
     /// Threads of a class.
-    pub(super) fn threads(&self, class: Class) -> usize {
+    pub(in crate::run) fn threads(&self, class: Class) -> usize {
         self.workers(class).threads.current_num_threads()
     }
 
@@ -149,7 +149,7 @@ impl Pool {
 
     /// Admits one request of this expected cost, or refuses it at once where the searcher is full or the answer would be late. The request
     /// counts until its permit is dropped.
-    pub(super) fn admit(&self, class: Class, cost: Duration, time: Duration) -> Result<OwnedSemaphorePermit> {
+    pub(in crate::run) fn admit(&self, class: Class, cost: Duration, time: Duration) -> Result<OwnedSemaphorePermit> {
         let workers = self.workers(class);
         let wait = workers.load.wait(cost, workers.threads.current_num_threads());
         if wait > time {
@@ -165,7 +165,11 @@ impl Pool {
 
     /// Admits a batch of `requests`, or one request of a stream, first come first served. It takes at most half of the slots
     /// for batches and streams, so that others are answered meanwhile.
-    pub(super) async fn admit_many(&self, requests: usize, cancel: &Cancellation) -> Result<OwnedSemaphorePermit> {
+    pub(in crate::run) async fn admit_many(
+        &self,
+        requests: usize,
+        cancel: &Cancellation,
+    ) -> Result<OwnedSemaphorePermit> {
         let slots = requests.clamp(1, (self.many.count / 2).max(1)) as u32;
         let turn = Arc::clone(&self.many.free).acquire_many_owned(slots);
         match tokio::time::timeout_at(cancel.deadline().into(), turn).await {
@@ -176,7 +180,7 @@ impl Pool {
     }
 
     /// Starts work of this expected cost; the receiver gets its result.
-    pub(super) fn spawn<T: Send + 'static>(
+    pub(in crate::run) fn spawn<T: Send + 'static>(
         &self,
         class: Class,
         cost: Duration,
@@ -195,7 +199,7 @@ impl Pool {
     }
 
     /// Starts work of this expected cost, which returns for how many requests it was. Where it panics, what it holds is dropped.
-    pub(super) fn start(&self, class: Class, cost: Duration, work: impl FnOnce() -> u32 + Send + 'static) {
+    pub(in crate::run) fn start(&self, class: Class, cost: Duration, work: impl FnOnce() -> u32 + Send + 'static) {
         let workers = self.workers(class);
         let job = workers.load.counted(cost, work);
         match class {
@@ -206,7 +210,7 @@ impl Pool {
 }
 
 /// Waits for spawned work until the deadline.
-pub(super) async fn finish<T>(result: oneshot::Receiver<T>, cancel: &Cancellation) -> Result<T> {
+pub(in crate::run) async fn finish<T>(result: oneshot::Receiver<T>, cancel: &Cancellation) -> Result<T> {
     match tokio::time::timeout_at(cancel.deadline().into(), result).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(_)) => Err(Error::Internal),

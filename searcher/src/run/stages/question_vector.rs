@@ -10,7 +10,7 @@ const EXACT: f64 = 1e-5;
 
 /// The vector of a request that [`dyad_proto::validate`] has accepted, of length 1 where vectors are compared by cosine; none where
 /// it has none. `at` is the path of the request in its call.
-pub(super) fn question_vector(
+pub(in crate::run) fn question_vector(
     request: &v1::SearchRequest,
     model: &ModelRecord,
     at: impl FnOnce() -> String,

@@ -11,9 +11,9 @@ use dyad_proto::limits::MAX_K;
 use dyad_proto::v1::Mode;
 
 use super::batch::{Allowed, Batch, BatchItem, PartResults, Timed, Vector};
-use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
 use crate::plan::{GroupBy, WIDER};
+use crate::run::resources::cancellation::Cancellation;
 
 /// Stored documents that are looked at for groups that no hit is in.
 const MOST_LOOKED_AT: usize = 64;
@@ -26,24 +26,24 @@ const NODES_BETWEEN_CHECKS: u32 = 4096;
 
 /// Hits with the same value, best first.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct HitGroup {
+pub(in crate::run) struct HitGroup {
     /// Absent where the document has none.
-    pub(super) value: Option<FieldValue>,
+    pub(in crate::run) value: Option<FieldValue>,
     /// At most as many as are wanted of each group.
-    pub(super) hits: Vec<Hit>,
+    pub(in crate::run) hits: Vec<Hit>,
 }
 
 /// The groups of a search.
 #[derive(Debug)]
-pub(super) struct Grouped {
+pub(in crate::run) struct Grouped {
     /// The best `offset + k`, by their best hits.
-    pub(super) groups: Vec<HitGroup>,
+    pub(in crate::run) groups: Vec<HitGroup>,
     /// Hits that each ranking was asked for in the end.
-    pub(super) depth: usize,
+    pub(in crate::run) depth: usize,
     /// The parts that they are made of, where those of the batch were not deep enough.
-    pub(super) deeper: Option<PartResults>,
+    pub(in crate::run) deeper: Option<PartResults>,
     /// Why there are fewer groups than were asked for, where more documents could have more.
-    pub(super) note: Option<String>,
+    pub(in crate::run) note: Option<String>,
 }
 
 /// What makes hits members of one group.
@@ -185,7 +185,11 @@ fn next_depth(mode: Mode, depth: usize, brought_none: bool) -> usize {
 
 impl Grouped {
     /// The rank of a document's group, from 1, and whether the document is among its hits; none where it is none of these groups.
-    pub(super) fn place(&self, value: Option<&FieldValue>, is_it: impl Fn(&Hit) -> bool) -> Option<(u32, bool)> {
+    pub(in crate::run) fn place(
+        &self,
+        value: Option<&FieldValue>,
+        is_it: impl Fn(&Hit) -> bool,
+    ) -> Option<(u32, bool)> {
         (1..).zip(&self.groups).find_map(|(rank, group)| {
             let is_hit = group.hits.iter().any(&is_it);
             (is_hit || value.is_some() && group.value.as_ref() == value).then_some((rank, is_hit))
@@ -195,7 +199,7 @@ impl Grouped {
 
 impl Batch {
     /// Groups the hits of a question, and reads its rankings deeper where they have too few groups; none where that is to be done by others.
-    pub(super) fn grouped(
+    pub(in crate::run) fn grouped(
         &self,
         item: &BatchItem,
         by: &GroupBy,

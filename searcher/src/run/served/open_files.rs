@@ -13,7 +13,7 @@ pub fn raise_limit() {
 }
 
 /// What the process may have open, and how that is raised.
-pub(super) fn limits() -> String {
+pub(in crate::run) fn limits() -> String {
     let files = number(getrlimit(Resource::Nofile).current);
     let maps = fs_err::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
     let maps = if maps.is_empty() { "unknown" } else { maps.trim() };

@@ -1,7 +1,7 @@
 //! Questions that are answered together; a single one is a batch of one. Questions with equal parameters are searched
 //! together, interleaved, to hide the latency of memory. Every answer is the one that its question alone would get.
 //!
-//! The parts of the work run on the threads of [`super::pool`], for some of the filters at a time: [`Batch::filter`], then [`Batch::text`] and
+//! The parts of the work run on the threads of [`crate::run::resources::pool`], for some of the filters at a time: [`Batch::filter`], then [`Batch::text`] and
 //! [`Batch::dense`] in any order or in parallel. The part that ends last goes on to [`Batch::answers`].
 
 use std::collections::HashMap;
@@ -18,109 +18,109 @@ use dyad_proto::v1;
 use rayon::prelude::*;
 
 use super::answer::Answers;
-use super::cancellation::Cancellation;
-use super::filter_cache::{AllowedNodes, FilterCache};
 use super::pages::JoinedSearch;
-use super::reply_memory::ReplyBudget;
-use super::scope::Scope;
-use super::served_index::ServedIndex;
 use crate::error::Result;
 use crate::plan::Plan;
+use crate::run::resources::cancellation::Cancellation;
+use crate::run::resources::reply_memory::ReplyBudget;
+use crate::run::served::filter_cache::{AllowedNodes, FilterCache};
+use crate::run::served::scope::Scope;
+use crate::run::served::served_index::ServedIndex;
 
 /// Fewest questions that are searched together while other threads have work: as many as are interleaved on one thread.
 const MIN_INTERLEAVED: usize = 8;
 
 /// One question of a batch.
 #[derive(Debug, Clone)]
-pub(super) struct BatchItem {
-    pub(super) plan: Plan,
-    pub(super) query: String,
+pub(in crate::run) struct BatchItem {
+    pub(in crate::run) plan: Plan,
+    pub(in crate::run) query: String,
     /// Where the request has one.
-    pub(super) vector: Option<Vec<f32>>,
+    pub(in crate::run) vector: Option<Vec<f32>>,
     /// The filter as the cache knows it: equal bytes are equal filters.
-    pub(super) filter: Option<Vec<u8>>,
+    pub(in crate::run) filter: Option<Vec<u8>>,
 }
 
 /// A question's vector, or why there is none.
 #[derive(Debug, Default)]
-pub(super) struct Vector {
-    pub(super) values: Option<Vec<f32>>,
+pub(in crate::run) struct Vector {
+    pub(in crate::run) values: Option<Vec<f32>>,
     /// Tokens that the tower has read of the question.
-    pub(super) tokens: u32,
+    pub(in crate::run) tokens: u32,
     /// Whether the question has more.
-    pub(super) truncated: bool,
-    pub(super) timings: v1::Timings,
-    pub(super) degraded: Option<String>,
+    pub(in crate::run) truncated: bool,
+    pub(in crate::run) timings: v1::Timings,
+    pub(in crate::run) degraded: Option<String>,
 }
 
 /// Hits of a part, and the microseconds that it took.
-pub(super) type Timed = (Hits<Hit>, u64);
+pub(in crate::run) type Timed = (Hits<Hit>, u64);
 
 /// A filter's part of the results.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Filtered {
+pub(in crate::run) struct Filtered {
     /// What it asks for that no document has.
-    pub(super) notes: Vec<String>,
+    pub(in crate::run) notes: Vec<String>,
     /// Documents that it allows.
-    pub(super) documents: u64,
+    pub(in crate::run) documents: u64,
     /// Microseconds that it took.
-    pub(super) took_us: u64,
+    pub(in crate::run) took_us: u64,
     /// Whether its nodes were known.
-    pub(super) cached: bool,
+    pub(in crate::run) cached: bool,
     /// Its nodes, for searches that go deeper.
-    pub(super) allowed: Allowed,
+    pub(in crate::run) allowed: Allowed,
 }
 
 /// The results for one question, by part.
 #[derive(Debug, Default)]
-pub(super) struct PartResults {
-    pub(super) filter: OnceLock<Filtered>,
-    pub(super) text: OnceLock<Timed>,
+pub(in crate::run) struct PartResults {
+    pub(in crate::run) filter: OnceLock<Filtered>,
+    pub(in crate::run) text: OnceLock<Timed>,
     /// Weight of documents in the scores of `text`; absent where it counts for none.
-    pub(super) document_weight: OnceLock<f64>,
+    pub(in crate::run) document_weight: OnceLock<f64>,
     /// Of the hits of `text`, where they are fused; absent where the question has no terms.
-    pub(super) exactness: OnceLock<Vec<f32>>,
-    pub(super) dense: OnceLock<Timed>,
+    pub(in crate::run) exactness: OnceLock<Vec<f32>>,
+    pub(in crate::run) dense: OnceLock<Timed>,
 }
 
 /// What a filter allows; all where absent.
-pub(super) type Allowed = Option<Arc<AllowedNodes>>;
+pub(in crate::run) type Allowed = Option<Arc<AllowedNodes>>;
 
 /// Filters that are processed at a time: a range of the batch's groups, and the parts that their questions have.
 #[derive(Debug, Clone)]
-pub(super) struct Chunk {
+pub(in crate::run) struct Chunk {
     groups: Range<usize>,
-    pub(super) has_filter: bool,
-    pub(super) has_text: bool,
-    pub(super) has_dense: bool,
+    pub(in crate::run) has_filter: bool,
+    pub(in crate::run) has_text: bool,
+    pub(in crate::run) has_dense: bool,
 }
 
 /// All questions of one call.
 #[derive(Debug)]
-pub(super) struct Batch {
-    pub(super) index: Arc<ServedIndex>,
+pub(in crate::run) struct Batch {
+    pub(in crate::run) index: Arc<ServedIndex>,
     /// Its generation that answers.
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) items: Vec<BatchItem>,
-    pub(super) vectors: OnceLock<Vec<Vector>>,
-    pub(super) found: Vec<PartResults>,
+    pub(in crate::run) snapshot: Arc<Snapshot>,
+    pub(in crate::run) items: Vec<BatchItem>,
+    pub(in crate::run) vectors: OnceLock<Vec<Vector>>,
+    pub(in crate::run) found: Vec<PartResults>,
     /// Numbers of the questions with the same filter.
     groups: Vec<Vec<usize>>,
     chunks: Vec<Chunk>,
     /// Parts that are not done yet.
     open: AtomicUsize,
-    pub(super) filters: Option<Arc<FilterCache>>,
-    pub(super) cancel: Arc<Cancellation>,
-    pub(super) started: Instant,
+    pub(in crate::run) filters: Option<Arc<FilterCache>>,
+    pub(in crate::run) cancel: Arc<Cancellation>,
+    pub(in crate::run) started: Instant,
     /// Whether the parts leave the documents to [`Batch::fetch`].
-    pub(super) fetches_later: bool,
+    pub(in crate::run) fetches_later: bool,
     /// Whether rankings with too few groups are read deeper by whoever makes the answers; else there are none.
     reads_deeper: AtomicBool,
     /// The documents that exist for the caller; all where absent.
-    pub(super) scope: Option<Scope>,
+    pub(in crate::run) scope: Option<Scope>,
 }
 
-pub(super) fn micros(since: Instant) -> u64 {
+pub(in crate::run) fn micros(since: Instant) -> u64 {
     since.elapsed().as_micros() as u64
 }
 
@@ -141,7 +141,7 @@ fn group_by_key<K: Hash + Eq + Clone, T>(all: impl Iterator<Item = (K, T)>) -> V
 impl Batch {
     /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a thread that
     /// waits for parts of one does not start all others.
-    pub(super) fn new(
+    pub(in crate::run) fn new(
         (index, snapshot, filters, scope): (Arc<ServedIndex>, Arc<Snapshot>, Option<Arc<FilterCache>>, Option<Scope>),
         items: Vec<BatchItem>,
         filters_at_once: usize,
@@ -184,7 +184,7 @@ impl Batch {
         }
     }
 
-    pub(super) fn chunks(&self) -> &[Chunk] {
+    pub(in crate::run) fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
 
@@ -204,7 +204,7 @@ impl Batch {
     }
 
     /// The nodes that each filter of the chunk allows, in order.
-    pub(super) fn filter(&self, chunk: &Chunk) -> Result<Vec<Allowed>> {
+    pub(in crate::run) fn filter(&self, chunk: &Chunk) -> Result<Vec<Allowed>> {
         let one = |(members, _): &(Vec<Member<'_>>, Option<&[NodeSet]>)| {
             let Some(item) = members.first().map(|first| first.item) else { return Ok(None) };
             let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else { return Ok(None) };
@@ -225,7 +225,7 @@ impl Batch {
     }
 
     /// BM25 for the questions that want it.
-    pub(super) fn text(&self, chunk: &Chunk, allowed: &[Allowed]) -> Result<()> {
+    pub(in crate::run) fn text(&self, chunk: &Chunk, allowed: &[Allowed]) -> Result<()> {
         let groups = self.members(chunk, allowed);
         let all: Vec<_> =
             groups.iter().flat_map(|(members, allowed)| members.iter().map(move |one| (one, *allowed))).collect();
@@ -252,7 +252,7 @@ impl Batch {
     }
 
     /// The dense part for the questions that want it and have a vector.
-    pub(super) fn dense(&self, chunk: &Chunk, allowed: &[Allowed]) -> Result<()> {
+    pub(in crate::run) fn dense(&self, chunk: &Chunk, allowed: &[Allowed]) -> Result<()> {
         self.members(chunk, allowed).par_iter().try_for_each(|(members, allowed)| {
             let searches = members.iter().filter_map(|member| {
                 let plan = &member.item.plan;
@@ -268,7 +268,7 @@ impl Batch {
     }
 
     /// Runs all parts of a batch with one filter, one after another; returns the nodes that it allows. The vectors are there.
-    pub(super) fn run(&self) -> Result<Allowed> {
+    pub(in crate::run) fn run(&self) -> Result<Allowed> {
         let Some(chunk) = self.chunks.first() else { return Ok(None) };
         let allowed = if chunk.has_filter { self.filter(chunk)? } else { Vec::new() };
         let allowed = allowed.into_iter().next().flatten();
@@ -277,7 +277,7 @@ impl Batch {
     }
 
     /// Runs the searches of a batch with one filter, whose nodes are known, one after another. The vectors are there.
-    pub(super) fn search_allowed(&self, allowed: &Allowed) -> Result<()> {
+    pub(in crate::run) fn search_allowed(&self, allowed: &Allowed) -> Result<()> {
         let Some(chunk) = self.chunks.first() else { return Ok(()) };
         if chunk.has_text {
             self.text(chunk, std::slice::from_ref(allowed))?;
@@ -290,14 +290,14 @@ impl Batch {
 
     /// Called by a part that is done; the last one makes the answers, whose documents take of the budget. None where it is not the last, or
     /// rankings have to be read deeper first.
-    pub(super) fn finish_part(&self, budget: ReplyBudget) -> Result<Option<Answers>> {
+    pub(in crate::run) fn finish_part(&self, budget: ReplyBudget) -> Result<Option<Answers>> {
         let is_last = self.open.fetch_sub(1, Ordering::AcqRel) <= 1;
         let answers = is_last.then(|| self.answers(&budget)).transpose()?;
         Ok(answers.flatten().map(|answers| (answers, budget)))
     }
 
     /// The dense search of a batch of one question, where it has only one and its vector is there: parameters and vector.
-    pub(super) fn only_dense(&self) -> Option<(&DenseParams, &[f32])> {
+    pub(in crate::run) fn only_dense(&self) -> Option<(&DenseParams, &[f32])> {
         let [item] = self.items.as_slice() else { return None };
         let [vector] = self.vectors.get()?.as_slice() else { return None };
         let [params] = item.plan.dense_searches() else { return None };
@@ -305,7 +305,7 @@ impl Batch {
     }
 
     /// Keeps the result of that search.
-    pub(super) fn keep_dense(&self, found: Timed) {
+    pub(in crate::run) fn keep_dense(&self, found: Timed) {
         if let [one] = self.found.as_slice() {
             one.dense.get_or_init(|| found);
         }
@@ -335,11 +335,11 @@ impl Batch {
 /// Whether it reads deeper.
 impl Batch {
     /// Whether rankings are read deeper where they have too few groups.
-    pub(super) fn reads_deeper(&self) -> bool {
+    pub(in crate::run) fn reads_deeper(&self) -> bool {
         self.reads_deeper.load(Ordering::Relaxed)
     }
 
-    pub(super) fn read_deeper_from_now_on(&self, reads_deeper: bool) {
+    pub(in crate::run) fn read_deeper_from_now_on(&self, reads_deeper: bool) {
         self.reads_deeper.store(reads_deeper, Ordering::Relaxed);
     }
 }
@@ -347,7 +347,7 @@ impl Batch {
 /// What exists for the caller.
 impl Batch {
     /// The caller's documents, where they are not all.
-    pub(super) fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
+    pub(in crate::run) fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
         match &self.scope {
             Some(scope) => scope.allowed(&self.snapshot, self.filters.as_deref(), &self.cancel).map(Some),
             None => Ok(None),
@@ -355,7 +355,7 @@ impl Batch {
     }
 
     /// BM25's statistics.
-    pub(super) fn statistics(&self) -> Result<&CorpusStatistics> {
+    pub(in crate::run) fn statistics(&self) -> Result<&CorpusStatistics> {
         match self.allowed_to_caller()? {
             Some(allowed) => allowed.statistics(&self.snapshot),
             None => Ok(self.snapshot.statistics()),
@@ -363,7 +363,7 @@ impl Batch {
     }
 
     /// What was searched, of the caller's documents.
-    pub(super) fn coverage(&self) -> Result<v1::Coverage> {
+    pub(in crate::run) fn coverage(&self) -> Result<v1::Coverage> {
         let Coverage { documents, shards, damaged_shards, intact_documents } = self.snapshot.coverage();
         let mut coverage = v1::Coverage { documents, shards, damaged_shards, intact_documents };
         if let Some(allowed) = self.allowed_to_caller()? {

@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// Called now and then by work, at `now`: on a thread of lower priority, lets others have the core that wait for it.
-pub(super) fn let_others(now: Instant) {
+pub(in crate::run) fn let_others(now: Instant) {
     if let Some(before) = LET_OTHERS_AT.get()
         && now.saturating_duration_since(before) >= KEEPS_CORE
     {
@@ -32,7 +32,7 @@ pub(super) fn let_others(now: Instant) {
 }
 
 /// Lowers the priority of the calling thread: the cores are first for those that others wait for.
-pub(super) fn yield_to_others(niceness: i32) {
+pub(in crate::run) fn yield_to_others(niceness: i32) {
     LET_OTHERS_AT.set(Some(Instant::now()));
     // The system takes a thread for a process here.
     if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), niceness) {
@@ -41,7 +41,7 @@ pub(super) fn yield_to_others(niceness: i32) {
 }
 
 /// Some threads and their queue, which whoever adds to it bounds. They end once this is dropped and all jobs are done.
-pub(super) struct Threads(Arc<Shared>);
+pub(in crate::run) struct Threads(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -79,7 +79,7 @@ impl Shared {
 }
 
 impl Threads {
-    pub(super) fn new(name: &str, threads: usize) -> Result<Self> {
+    pub(in crate::run) fn new(name: &str, threads: usize) -> Result<Self> {
         let this = Self(Arc::default());
         for number in 0..threads.max(1) {
             let shared = Arc::clone(&this.0);
@@ -95,7 +95,7 @@ impl Threads {
     }
 
     /// Adds a job, which must not panic.
-    pub(super) fn add(&self, job: impl FnOnce() + Send + 'static) {
+    pub(in crate::run) fn add(&self, job: impl FnOnce() + Send + 'static) {
         let mut queue = self.0.lock();
         queue.jobs.push_back(Box::new(job));
         // A call of the system, so only for a thread that needs it.

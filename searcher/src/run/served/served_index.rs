@@ -39,12 +39,12 @@ impl IndexPath {
 /// One index.
 #[derive(Debug)]
 pub struct ServedIndex {
-    pub(super) name: Arc<str>,
-    pub(super) path: PathBuf,
-    pub(super) served: ArcSwap<Snapshot>,
+    pub(in crate::run) name: Arc<str>,
+    pub(in crate::run) path: PathBuf,
+    pub(in crate::run) served: ArcSwap<Snapshot>,
     /// The text of `CURRENT` that the served generation was opened by, read before it: where `CURRENT` has another one now, another generation may
     /// be wanted, also one of the same number.
-    pub(super) pointer: ArcSwap<String>,
+    pub(in crate::run) pointer: ArcSwap<String>,
 }
 
 impl ServedIndex {
@@ -73,7 +73,7 @@ impl ServedIndex {
 }
 
 /// The text of an index's `CURRENT`; none where it is none, or cannot be read.
-pub(super) fn pointer(index: &Path) -> Option<String> {
+pub(in crate::run) fn pointer(index: &Path) -> Option<String> {
     let path = index.join(manifest::POINTER);
     let text = fs_err::read_to_string(&path).ok()?;
     manifest::parse_pointer(&path, &text).is_ok().then_some(text)
@@ -99,17 +99,17 @@ fn check_memory(paths: &[IndexPath], generation: Option<u64>, process: &ProcessM
 
 /// All indexes, ascending by name.
 #[derive(Debug)]
-pub(super) struct Indexes {
+pub(in crate::run) struct Indexes {
     all: Vec<Arc<ServedIndex>>,
     default: Option<Arc<ServedIndex>>,
     /// Held while a generation is opened and swapped in, so that the one that was requested last is served, and memory that two indexes
     /// need is not promised to both.
-    pub(super) switching: Arc<Mutex<()>>,
+    pub(in crate::run) switching: Arc<Mutex<()>>,
 }
 
 impl Indexes {
     /// Opens the indexes in parallel; `generation` is for all of them. The error of one of several names it.
-    pub(super) fn open(
+    pub(in crate::run) fn open(
         mut paths: Vec<IndexPath>,
         generation: Option<u64>,
         towers: &Towers,
@@ -150,17 +150,22 @@ impl Indexes {
     }
 
     /// Ascending by name.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<ServedIndex>> {
+    pub(in crate::run) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<ServedIndex>> {
         self.all.iter()
     }
 
-    pub(super) fn is_default(&self, index: &ServedIndex) -> bool {
+    pub(in crate::run) fn is_default(&self, index: &ServedIndex) -> bool {
         self.default.as_deref().is_some_and(|default| std::ptr::eq(default, index))
     }
 
     /// The index with this name; for an empty name the only one that the caller may name, or the default one. One that the caller may not
     /// name does not exist for it. `at` is the path of the request in its call, before the names of its fields.
-    pub(super) fn find(&self, name: &str, caller: &Caller, at: impl FnOnce() -> String) -> Result<&Arc<ServedIndex>> {
+    pub(in crate::run) fn find(
+        &self,
+        name: &str,
+        caller: &Caller,
+        at: impl FnOnce() -> String,
+    ) -> Result<&Arc<ServedIndex>> {
         let is_allowed = |index: &&Arc<ServedIndex>| caller.allows_index(index.name());
         let name = match caller.indexes() {
             Some([only]) if name.is_empty() => only,

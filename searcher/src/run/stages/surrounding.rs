@@ -11,7 +11,7 @@ use dyad_proto::v1;
 use crate::error::Result;
 
 /// Reads what stands around the hits of one reply.
-pub(super) struct Surroundings<'a> {
+pub(in crate::run) struct Surroundings<'a> {
     snapshot: &'a Snapshot,
     /// Most bytes before and after a passage.
     bytes: usize,
@@ -22,12 +22,12 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl<'a> Surroundings<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, bytes: usize, scope: Option<Arc<[NodeSet]>>) -> Self {
+    pub(in crate::run) fn new(snapshot: &'a Snapshot, bytes: usize, scope: Option<Arc<[NodeSet]>>) -> Self {
         Self { snapshot, bytes, scope, last: None }
     }
 
     /// Around a document of this text; none where it is no passage of another one.
-    pub(super) fn of(&mut self, shard: usize, node: u32, text: &str) -> Result<Option<v1::Surrounding>> {
+    pub(in crate::run) fn of(&mut self, shard: usize, node: u32, text: &str) -> Result<Option<v1::Surrounding>> {
         let Some(of) = self.snapshot.shards().get(shard) else { return Ok(None) };
         let Some(places) = &of.places else { return Ok(None) };
         let Some(PlaceInDocument { document, bytes }) = places.of(node) else { return Ok(None) };

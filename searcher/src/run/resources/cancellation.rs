@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// Polled by the work of one request.
 #[derive(Debug)]
-pub(super) struct Cancellation {
+pub(in crate::run) struct Cancellation {
     dropped: AtomicBool,
     deadline: Instant,
     time: Duration,
@@ -19,7 +19,7 @@ pub(super) struct Cancellation {
 
 /// Guard that cancels the work when it is dropped, as when the future that waits for the answer is.
 #[derive(Debug)]
-pub(super) struct CancelOnDrop(Arc<Cancellation>);
+pub(in crate::run) struct CancelOnDrop(Arc<Cancellation>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -37,33 +37,33 @@ impl Cancel for Cancellation {
 
 impl Cancellation {
     /// For work that may take `time` from `started`.
-    pub(super) fn with_deadline(started: Instant, time: Duration) -> (Arc<Self>, CancelOnDrop) {
+    pub(in crate::run) fn with_deadline(started: Instant, time: Duration) -> (Arc<Self>, CancelOnDrop) {
         let cancel = Arc::new(Self { dropped: AtomicBool::new(false), deadline: started + time, time });
         (Arc::clone(&cancel), CancelOnDrop(cancel))
     }
 
     /// When the time is up.
-    pub(super) fn deadline(&self) -> Instant {
+    pub(in crate::run) fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// The time that is left.
-    pub(super) fn left(&self) -> Duration {
+    pub(in crate::run) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// The error of work that was cancelled.
-    pub(super) fn deadline_error(&self) -> Error {
+    pub(in crate::run) fn deadline_error(&self) -> Error {
         Error::Deadline(self.time)
     }
 
     /// The error, where the work is cancelled already.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::run) fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(self.deadline_error()) } else { Ok(()) }
     }
 
     /// The hits of a complete search; the error of a cancelled one, whose hits are never an answer.
-    pub(super) fn complete<H>(&self, hits: Hits<H>) -> Result<Hits<H>> {
+    pub(in crate::run) fn complete<H>(&self, hits: Hits<H>) -> Result<Hits<H>> {
         if hits.is_cancelled() { Err(self.deadline_error()) } else { Ok(hits) }
     }
 }

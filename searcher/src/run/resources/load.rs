@@ -12,7 +12,7 @@ thread_local! {
 
 /// Jobs that are queued or run, and how their expected costs relate to the time that they take.
 #[derive(Debug, Default)]
-pub(super) struct PoolLoad {
+pub(in crate::run) struct PoolLoad {
     jobs: AtomicUsize,
     /// Sum of their expected costs, in microseconds.
     expected_us: AtomicU64,
@@ -35,13 +35,13 @@ fn micros(cost: Duration) -> u64 {
 
 impl PoolLoad {
     /// Jobs that are queued or run.
-    pub(super) fn jobs(&self) -> usize {
+    pub(in crate::run) fn jobs(&self) -> usize {
         self.jobs.load(Ordering::Relaxed)
     }
 
     /// Time until a new job of this expected cost would be done on `threads` threads; zero where it would start at once. Before it come the jobs that
     /// are queued, and all take as long for their costs as the last ones did.
-    pub(super) fn wait(&self, cost: Duration, threads: usize) -> Duration {
+    pub(in crate::run) fn wait(&self, cost: Duration, threads: usize) -> Duration {
         let threads = threads.max(1);
         if self.jobs() < threads {
             return Duration::ZERO;
@@ -55,7 +55,7 @@ impl PoolLoad {
     }
 
     /// Work that counts as a job of this expected cost from now until it is done, and records its time. It returns for how many requests it was.
-    pub(super) fn counted(
+    pub(in crate::run) fn counted(
         self: &Arc<Self>,
         cost: Duration,
         work: impl FnOnce() -> u32 + Send + 'static,

@@ -17,20 +17,20 @@ const RESERVED: usize = 32 << 20;
 
 /// Shared by all requests of a searcher.
 #[derive(Debug)]
-pub(super) struct ReplyMemory(ByteBudget);
+pub(in crate::run) struct ReplyMemory(ByteBudget);
 
 impl ReplyMemory {
-    pub(super) fn new() -> Self {
+    pub(in crate::run) fn new() -> Self {
         Self(ByteBudget::new(RESERVED, ALL_REPLIES - RESERVED))
     }
 
     /// The budget of one reply.
-    pub(super) fn budget(&self) -> ReplyBudget {
+    pub(in crate::run) fn budget(&self) -> ReplyBudget {
         ReplyBudget { budget: self.0.clone(), taken: Mutex::default() }
     }
 
     /// The budget of one reply of any size: waits until enough for the largest is free.
-    pub(super) async fn reserve(&self, cancel: &Cancellation) -> Result<ReplyBudget> {
+    pub(in crate::run) async fn reserve(&self, cancel: &Cancellation) -> Result<ReplyBudget> {
         let reserved = tokio::time::timeout_at(cancel.deadline().into(), self.0.reserve(MAX_REPLY_DOCUMENT_BYTES));
         let held = reserved.await.map_err(|_| cancel.deadline_error())?.ok_or(Error::Internal)?;
         Ok(ReplyBudget { budget: self.0.clone(), taken: Mutex::new(Taken { held, ..Taken::default() }) })
@@ -62,13 +62,13 @@ impl Taken {
 
 impl ReplyBudget {
     /// Counts a document; an error where the reply has become too large.
-    pub(super) fn take(&self, document: &StoredDocument) -> Result<()> {
+    pub(in crate::run) fn take(&self, document: &StoredDocument) -> Result<()> {
         let StoredDocument { key, title, text, metadata_json } = document;
         self.take_bytes(key.len() + title.len() + text.len() + metadata_json.len())
     }
 
     /// Counts bytes of a document; an error where the reply has become too large.
-    pub(super) fn take_bytes(&self, more: usize) -> Result<()> {
+    pub(in crate::run) fn take_bytes(&self, more: usize) -> Result<()> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.documents += more;
         if taken.documents > MAX_REPLY_DOCUMENT_BYTES {
@@ -78,7 +78,7 @@ impl ReplyBudget {
     }
 
     /// Counts bytes of hits without their documents: no reply is too large for them, their number has a limit of its own.
-    pub(super) fn take_hits(&self, more: usize) -> Result<()> {
+    pub(in crate::run) fn take_hits(&self, more: usize) -> Result<()> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.hits += more;
         taken.hold(&self.budget)

@@ -38,7 +38,7 @@ impl Turns {
 }
 
 impl Turn {
-    pub(super) async fn come(self, cancel: &Cancellation) -> Result<()> {
+    pub(in crate::run) async fn come(self, cancel: &Cancellation) -> Result<()> {
         let come = tokio::time::timeout_at(cancel.deadline().into(), self.0);
         come.await.map(drop).map_err(|_| cancel.deadline_error())
     }

@@ -11,18 +11,18 @@ use dyad_index::snapshot::{DenseParams, Hit, Snapshot};
 use dyad_index::{Cancel, Hits, Result};
 
 /// What is searched by one or several searches.
-pub(super) struct JoinedSearch<'a> {
-    pub(super) snapshot: &'a Snapshot,
+pub(in crate::run) struct JoinedSearch<'a> {
+    pub(in crate::run) snapshot: &'a Snapshot,
     /// Narrowest first.
-    pub(super) searches: &'a [DenseParams],
+    pub(in crate::run) searches: &'a [DenseParams],
     /// One set per shard; all documents where absent.
-    pub(super) allowed: Option<&'a [NodeSet]>,
-    pub(super) cancel: &'a dyn Cancel,
+    pub(in crate::run) allowed: Option<&'a [NodeSet]>,
+    pub(in crate::run) cancel: &'a dyn Cancel,
 }
 
 impl JoinedSearch<'_> {
     /// The ranking of each question, joined of all searches.
-    pub(super) fn rankings(&self, questions: &[&[f32]]) -> Result<Vec<Hits<Hit>>> {
+    pub(in crate::run) fn rankings(&self, questions: &[&[f32]]) -> Result<Vec<Hits<Hit>>> {
         let mut joined: Vec<Hits<Hit>> = questions.iter().map(|_| Hits::default()).collect();
         for params in self.searches {
             let found = self.snapshot.search_dense(questions, params, self.allowed, self.cancel)?;

@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(16);
 
 /// The shards whose checksums are to be verified, of all indexes: one after another, on a thread that ends when there are no more.
 #[derive(Debug, Default)]
-pub(super) struct Checksums(Arc<Mutex<Waiting>>);
+pub(in crate::run) struct Checksums(Arc<Mutex<Waiting>>);
 
 /// One entry for each shard that was open when the last generation came and is still to be read: who claims it is the only one.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Checksums {
     /// Reads the vectors, codes, links and keys of every shard that no generation before has had read, later. Damage is logged, and
     /// reported by every search of the shard from then on. The thread holds one shard at a time and not the generation, which can
     /// be closed meanwhile, and leaves out a shard that nobody else holds any more.
-    pub(super) fn check_in_background(&self, snapshot: &Snapshot) {
+    pub(in crate::run) fn check_in_background(&self, snapshot: &Snapshot) {
         let claimed = snapshot.shards().iter().filter(|shard| shard.dense.claim_check());
         let mut waiting = lock(&self.0);
         waiting.shards.retain(|shard| shard.strong_count() > 0);

@@ -3,9 +3,9 @@
 use dyad_index::lexical::StoredDocument;
 use dyad_proto::v1;
 
-use super::reply_memory::ReplyBudget;
 use crate::fusion::Fusion;
 use crate::metrics::{Answered, CacheKind, Metrics};
+use crate::run::resources::reply_memory::ReplyBudget;
 
 /// A hit, and where its document is stored.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -32,7 +32,7 @@ pub struct ComparedRankings {
 }
 
 /// Answers in the order of their questions, and the reply memory that their documents take.
-pub(super) type Answers = (Vec<Answer>, ReplyBudget);
+pub(in crate::run) type Answers = (Vec<Answer>, ReplyBudget);
 
 /// The answer to one question.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,7 +56,7 @@ pub struct Answer {
 
 impl Answer {
     /// Adds a reason why a part of the answer is missing.
-    pub(super) fn degrade(&mut self, reason: &str) {
+    pub(in crate::run) fn degrade(&mut self, reason: &str) {
         let known = &mut self.response.degraded_reason;
         if !known.is_empty() {
             known.push_str("; ");
@@ -66,7 +66,7 @@ impl Answer {
     }
 
     /// Times that have passed.
-    pub(super) fn timings(&mut self) -> &mut v1::Timings {
+    pub(in crate::run) fn timings(&mut self) -> &mut v1::Timings {
         self.response.timings.get_or_insert_default()
     }
 
@@ -81,7 +81,7 @@ impl Answer {
     }
 
     /// Counts it.
-    pub(super) fn count(&self, metrics: &Metrics) {
+    pub(in crate::run) fn count(&self, metrics: &Metrics) {
         let v1::SearchResponse { index, generation, ef, .. } = &self.response;
         let timings = self.response.timings.unwrap_or_default();
         tracing::debug!(index, generation, hits = self.hits.len(), ef, ?timings, "answered");
@@ -141,17 +141,17 @@ fn overlap(a: &[AnswerHit], b: &[AnswerHit], k: usize) -> f32 {
 }
 
 /// A stored document as replies have it.
-pub(super) fn reply_document(document: StoredDocument) -> v1::Document {
+pub(in crate::run) fn reply_document(document: StoredDocument) -> v1::Document {
     let StoredDocument { key, title, text, metadata_json } = document;
     v1::Document { key, title, text, metadata_json }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::run) mod tests {
     use super::*;
 
     /// A hit for each letter, which is its key.
-    pub(in super::super) fn hits(keys: &str) -> Vec<AnswerHit> {
+    pub(in crate::run) fn hits(keys: &str) -> Vec<AnswerHit> {
         let hit = |key: char| v1::Hit { key: key.to_string(), score: 0.5, ..v1::Hit::default() };
         keys.chars().map(|key| AnswerHit { hit: hit(key), ..AnswerHit::default() }).collect()
     }

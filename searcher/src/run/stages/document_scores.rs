@@ -9,7 +9,7 @@ use crate::plan::Plan;
 impl Batch {
     /// For a question whose terms have their weights: none where the plan gives documents no weight, or no two passages that exist for the caller are of
     /// one document.
-    pub(super) fn document_scores(&self, weighed: &Weighed<'_>, plan: &Plan) -> Result<Option<DocumentScores>> {
+    pub(in crate::run) fn document_scores(&self, weighed: &Weighed<'_>, plan: &Plan) -> Result<Option<DocumentScores>> {
         let weight = plan.fusion.document_weight;
         if weight <= 0.0 {
             return Ok(None);

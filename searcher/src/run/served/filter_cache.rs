@@ -11,16 +11,16 @@ use prost::Message as _;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::cancellation::Cancellation;
 use crate::error::Result;
+use crate::run::resources::cancellation::Cancellation;
 
 /// What a filter allows in one generation.
 #[derive(Debug)]
-pub(super) struct AllowedNodes {
+pub(in crate::run) struct AllowedNodes {
     /// By shard.
-    pub(super) shards: Arc<[NodeSet]>,
+    pub(in crate::run) shards: Arc<[NodeSet]>,
     /// What the filter asks for that no document has.
-    pub(super) notes: Vec<String>,
+    pub(in crate::run) notes: Vec<String>,
     statistics: OnceLock<CorpusStatistics>,
     /// That the sets take, and the lengths of documents among the statistics.
     bytes: usize,
@@ -29,7 +29,7 @@ pub(super) struct AllowedNodes {
 impl AllowedNodes {
     /// What a filter allows, from the cache if it is known; and whether it was. One of a caller who may not see all documents may come to hold
     /// statistics of its documents.
-    pub(super) fn of(
+    pub(in crate::run) fn of(
         (filter, encoded): (&Filter, &[u8]),
         is_scoped: bool,
         snapshot: &Arc<Snapshot>,
@@ -54,7 +54,7 @@ impl AllowedNodes {
     }
 
     /// BM25 statistics over these documents alone.
-    pub(super) fn statistics(&self, snapshot: &Snapshot) -> Result<&CorpusStatistics> {
+    pub(in crate::run) fn statistics(&self, snapshot: &Snapshot) -> Result<&CorpusStatistics> {
         if let Some(known) = self.statistics.get() {
             return Ok(known);
         }
@@ -63,14 +63,14 @@ impl AllowedNodes {
     }
 
     /// Documents that are allowed.
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::run) fn len(&self) -> u64 {
         self.shards.iter().map(|nodes| nodes.len() as u64).sum()
     }
 }
 
 /// A filter as the cache knows it: equal bytes are equal filters of one API key. Keys share no entry, so that neither the time nor what a
 /// reply says of the cache tells what others have asked.
-pub(super) fn cached_as(caller: &Caller, filter: &v1::Filter) -> Vec<u8> {
+pub(in crate::run) fn cached_as(caller: &Caller, filter: &v1::Filter) -> Vec<u8> {
     let mut bytes = caller.key_id().as_bytes().to_vec();
     bytes.push(0);
     filter.encode_raw(&mut bytes);
@@ -97,7 +97,7 @@ impl Weighter<Key, Entry> for Bytes {
 }
 
 /// The filters that were used last and most often, within a number of bytes.
-pub(super) struct FilterCache {
+pub(in crate::run) struct FilterCache {
     cache: Cache<Key, Entry, Bytes>,
 }
 
@@ -110,12 +110,12 @@ impl std::fmt::Debug for FilterCache {
 
 impl FilterCache {
     /// Bytes that are taken.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::run) fn bytes(&self) -> u64 {
         self.cache.weight()
     }
 
     /// None where `bytes` is 0.
-    pub(super) fn new(bytes: usize) -> Option<Self> {
+    pub(in crate::run) fn new(bytes: usize) -> Option<Self> {
         // The cache divides its bytes among parts by the number of its entries, and takes none that is larger than a part: that of a filter may have
         // 4 MiB for every shard.
         let expected = (bytes >> 20).max(16);
@@ -128,7 +128,7 @@ impl FilterCache {
     }
 
     /// Whether it is known what an encoded filter allows in a generation.
-    pub(super) fn has(&self, snapshot: &Arc<Snapshot>, filter: &[u8]) -> bool {
+    pub(in crate::run) fn has(&self, snapshot: &Arc<Snapshot>, filter: &[u8]) -> bool {
         self.cache.contains_key(&(address(snapshot), filter.to_vec()))
     }
 
@@ -139,7 +139,7 @@ impl FilterCache {
 
     /// Forgets what filters allow in a generation, of which its index serves another, and in those that are closed: requests that were under
     /// way may have kept something after the last time.
-    pub(super) fn forget(&self, snapshot: &Arc<Snapshot>) {
+    pub(in crate::run) fn forget(&self, snapshot: &Arc<Snapshot>) {
         self.cache.retain(|(of, _), (opened, _)| *of != address(snapshot) && opened.strong_count() > 0);
     }
 }

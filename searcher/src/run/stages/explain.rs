@@ -8,12 +8,12 @@ use dyad_proto::v1;
 use rayon::prelude::*;
 
 use super::batch::{Allowed, Batch, PartResults, Vector};
-use super::cancellation::Cancellation;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
+use crate::run::resources::cancellation::Cancellation;
 
 /// Explains one document for a batch of one question whose vector is there.
-pub(super) fn explain(batch: &Batch, key: &str) -> Result<v1::ExplainResponse> {
+pub(in crate::run) fn explain(batch: &Batch, key: &str) -> Result<v1::ExplainResponse> {
     let (snapshot, cancel) = (&*batch.snapshot, &*batch.cancel);
     cancel.check()?;
     let absent = || Error::NoDocument(key.to_owned());

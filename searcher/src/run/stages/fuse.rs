@@ -16,7 +16,7 @@ use crate::fusion::{Bm25Ranking, Fusion};
 use crate::plan::Plan;
 
 /// Refuses a fusion, or a weight of a cross encoder's scores, that needs what the index does not know.
-pub(super) fn check_units(plan: &Plan, at: impl Fn() -> String) -> Result<()> {
+pub(in crate::run) fn check_units(plan: &Plan, at: impl Fn() -> String) -> Result<()> {
     if plan.mode.fuses() && !plan.fusion.can_fuse() {
         return Err(Error::NoLogitScale { at: at() });
     }
@@ -28,7 +28,7 @@ pub(super) fn check_units(plan: &Plan, at: impl Fn() -> String) -> Result<()> {
 
 impl Batch {
     /// The best `most` hits of a question; the parts are in `found`.
-    pub(super) fn whole_ranking(
+    pub(in crate::run) fn whole_ranking(
         &self,
         (plan, query): (&Plan, &str),
         vector: &Vector,
@@ -55,17 +55,17 @@ impl Batch {
 }
 
 /// The plan's fusion of the rankings that there are.
-pub(super) fn fusion(plan: &Plan, vector: &Vector, found: &PartResults) -> Fusion {
+pub(in crate::run) fn fusion(plan: &Plan, vector: &Vector, found: &PartResults) -> Fusion {
     plan.fusion.of_rankings(vector.values.is_some(), found.exactness.get().is_some())
 }
 
 /// What a search says of itself that is answered without its question vector, in spite of its threshold.
-pub(super) const NO_THRESHOLD: &str = "`score_threshold` was not applied, since it is one of fused scores";
+pub(in crate::run) const NO_THRESHOLD: &str = "`score_threshold` was not applied, since it is one of fused scores";
 
 impl BatchItem {
     /// The question as it is answered. Without its vector, hits have the scores of one ranking, and a threshold of fused ones is not
     /// applied: BM25's answer would be cut by a number that does not mean it.
-    pub(super) fn answered_with(&self, vector: &Vector) -> Cow<'_, Self> {
+    pub(in crate::run) fn answered_with(&self, vector: &Vector) -> Cow<'_, Self> {
         let plan = &self.plan;
         if vector.values.is_some() || !plan.mode.fuses() || plan.score_threshold.is_none() {
             return Cow::Borrowed(self);
@@ -76,14 +76,14 @@ impl BatchItem {
 
 impl PartResults {
     /// Of BM25's hits, [`Bm25Ranking::exactness`].
-    pub(super) fn exactness(&self) -> &[f32] {
+    pub(in crate::run) fn exactness(&self) -> &[f32] {
         self.exactness.get().map_or(&[], Vec::as_slice)
     }
 }
 
 impl Batch {
     /// How exactly hits have the words of a question, in their order.
-    pub(super) fn exactness(&self, weighed: &Weighed<'_>, hits: &[Hit]) -> Result<Vec<f32>> {
+    pub(in crate::run) fn exactness(&self, weighed: &Weighed<'_>, hits: &[Hit]) -> Result<Vec<f32>> {
         let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
         let mut of_hits = vec![0.0; hits.len()];
         for (number, shard) in snapshot.shards().iter().enumerate() {

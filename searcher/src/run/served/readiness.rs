@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::question::{GOLDEN, ModelTower, Towers};
 
 /// Between two looks.
-pub(super) const PAUSE: Duration = Duration::from_secs(5);
+pub(in crate::run) const PAUSE: Duration = Duration::from_secs(5);
 /// Longest time for a tower to embed the golden question.
 const GOLDEN_TIME: Duration = Duration::from_secs(5);
 /// Least cosine of the golden question's vector with that of the start.
@@ -23,7 +23,7 @@ pub type Readiness = std::result::Result<(), Arc<str>>;
 
 /// Whether the searcher is ready, and who wants to know.
 #[derive(Debug)]
-pub(super) struct ReadinessState(watch::Sender<Readiness>);
+pub(in crate::run) struct ReadinessState(watch::Sender<Readiness>);
 
 impl Default for ReadinessState {
     fn default() -> Self {
@@ -33,16 +33,16 @@ impl Default for ReadinessState {
 
 impl ReadinessState {
     /// As it was at the last look.
-    pub(super) fn now(&self) -> Readiness {
+    pub(in crate::run) fn now(&self) -> Readiness {
         self.0.borrow().clone()
     }
 
-    pub(super) fn changes(&self) -> watch::Receiver<Readiness> {
+    pub(in crate::run) fn changes(&self) -> watch::Receiver<Readiness> {
         self.0.subscribe()
     }
 
     /// Looks.
-    pub(super) async fn check(&self, towers: &Towers, indexes: Vec<Arc<ServedIndex>>) -> Readiness {
+    pub(in crate::run) async fn check(&self, towers: &Towers, indexes: Vec<Arc<ServedIndex>>) -> Readiness {
         let now = look(towers, indexes).await.map_err(Arc::from);
         self.0.send_if_modified(|before| {
             let changed = *before != now;

@@ -1,0 +1,27 @@
+//! The stages of a batch of questions, on threads for computing: filter, rankings, fusion, groups, answers, explanations.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `batch.rs` | the CPU work of the parts for questions that are answered together |
+//! | `batch_cost.rs` | the expected cost of these questions |
+//! | `question_vector.rs` | the vector that a request brings, checked against the index's model |
+//! | `document_scores.rs` | what the documents of passages add to their BM25 scores |
+//! | `pages.rs` | pages of a dense search as parts of one ranking |
+//! | `fuse.rs` | the whole ranking of a search: fusion of the parts' hits |
+//! | `groups.rs` | groups of hits with the same value of a field |
+//! | `rank.rs` | the answer, made of the ranking's hits |
+//! | `surrounding.rs` | what stands around a passage in its document |
+//! | `answer.rs` | the answer |
+//! | `explain.rs` | why a document is, or is not, among the hits |
+
+pub(in crate::run) mod answer;
+pub(in crate::run) mod batch;
+pub(in crate::run) mod batch_cost;
+pub(in crate::run) mod document_scores;
+pub(in crate::run) mod explain;
+pub(in crate::run) mod fuse;
+pub(in crate::run) mod groups;
+pub(in crate::run) mod pages;
+pub(in crate::run) mod question_vector;
+pub(in crate::run) mod rank;
+pub(in crate::run) mod surrounding;
