@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 TOP_LEVEL = {
-    *("Cargo.toml", "Cargo.lock", "README.md", "LICENSE", "CHANGELOG.md"),
+    *("Cargo.toml", "Cargo.lock", "README.md", "ARCHITECTURE.md", "LICENSE", "CHANGELOG.md"),
     *("proto", "encoder", "indexer", "searcher", "benches", "deploy"),
 }
 MAX_LINES = 400

@@ -16,7 +16,7 @@ class ConventionsTest(unittest.TestCase):
     def test_top_level(self):
         paths = sorted(conventions.TOP_LEVEL) + [".github/x", ".gitignore"]
         self.assertEqual(list(conventions.top_level(paths)), [])
-        self.assertEqual(len(list(conventions.top_level([*paths, "ARCHITECTURE.md", "scripts/x.sh"]))), 2)
+        self.assertEqual(len(list(conventions.top_level([*paths, "NOTES.md", "scripts/x.sh"]))), 2)
         self.assertEqual(list(conventions.top_level(paths[1:] + [paths[0] + "x"]))[1:], [f"{paths[0]}: missing from the top level"])
 
     def test_rust_files(self):
