@@ -20,7 +20,7 @@ use crate::memory::mib;
 pub(super) struct Admin {
     #[command(flatten)]
     server: ServerOptions,
-    /// Print the reply as JSON.
+    /// Print the reply as JSON, as the HTTP routes answer it.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]

@@ -20,7 +20,7 @@ pub(super) struct Get {
     /// Stored fields, between commas: `title`, `text`, or metadata; all by default.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     fields: Vec<String>,
-    /// Print the reply as JSON.
+    /// Print the reply as JSON, as the HTTP routes answer it.
     #[arg(long)]
     json: bool,
     /// The documents' keys, each once.

@@ -51,7 +51,7 @@ pub(super) struct Query {
     /// Bytes of what stands around each hit in its document, 16 to 65536, where the index has passages of documents.
     #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
     surrounding: u32,
-    /// Print the reply as JSON.
+    /// Print the reply as JSON, as the HTTP routes answer it.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(super) struct Explain {
     /// Key of the document.
     #[arg(long)]
     key: String,
-    /// Print the reply as JSON, BM25 term by term.
+    /// Print the reply as JSON, as the HTTP routes answer it: with BM25 term by term.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
