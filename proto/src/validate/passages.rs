@@ -76,8 +76,8 @@ mod tests {
         };
         assert_eq!(told(&|_| ()), "fine");
         let cases: [PassagesCase<'_>; 9] = [
-            (&|r| r.late_weight = 0.0, "`late_weight`: expected 0.01 to 10, got 0"),
-            (&|r| r.late_weight = f32::NAN, "`late_weight`: expected 0.01 to 10, got NaN"),
+            (&|r| r.late_weight = 0.0, "`late_weight`: expected a weight, for there are `documents`, got 0"),
+            (&|r| r.late_weight = f32::NAN, "`late_weight`: expected 0 for none, or a number from 0.01 to 10, got NaN"),
             (&|r| r.documents.clear(), "`late_weight`: expected 0, for there are no `documents`, got 0.5"),
             (&|r| r.dimensions = 8, "`dimensions`: expected 0"),
             (&|r| _ = r.documents.pop(), "expected each text to be a passage of one of them, got none for texts[2]"),
