@@ -26,7 +26,7 @@ const BATCH: usize = 256;
 
 /// A generation, and questions for it.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct GenerationQuestions {
     /// Its number.
     pub generation: u64,
     /// Directory that `dyad-encoder embed --tower question` has made with its model.
@@ -35,7 +35,7 @@ pub struct Asked {
 
 /// What sets two generations apart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
+pub struct GenerationComparison {
     /// Questions that both were asked.
     pub questions: usize,
     /// Hits compared.
@@ -53,11 +53,11 @@ pub struct Compared {
 /// Asks both generations all questions by exact search.
 pub fn compare_generations(
     index: &Path,
-    [before, after]: [&Asked; 2],
+    [before, after]: [&GenerationQuestions; 2],
     k: usize,
     judgements: Option<&Path>,
     control: JobControl<'_>,
-) -> Result<Compared, Error> {
+) -> Result<GenerationComparison, Error> {
     let judgements = judgements.map(qrels::read).transpose()?;
     let depth = if judgements.is_some() { k.max(JUDGED_DEPTH) } else { k };
     let [first, second] = [ask(index, before, depth, control)?, ask(index, after, depth, control)?];
@@ -114,7 +114,7 @@ pub fn compare_generations(
     };
     shared.sort_by(|left, right| (left.1, &left.0).cmp(&(right.1, &right.0)));
     shared.truncate(5);
-    Ok(Compared {
+    Ok(GenerationComparison {
         questions,
         k,
         overlap,
@@ -125,7 +125,12 @@ pub fn compare_generations(
 }
 
 /// Refuses judgements of other documents than those of the generation, by which both would have 0.
-fn check_judged(index: &Path, asked: &Asked, judgements: &Qrels, control: JobControl<'_>) -> Result<(), Error> {
+fn check_judged(
+    index: &Path,
+    asked: &GenerationQuestions,
+    judgements: &Qrels,
+    control: JobControl<'_>,
+) -> Result<(), Error> {
     let snapshot = Snapshot::open_manifest(index, manifest::load(index, asked.generation)?, None)?;
     let relevant = qrels::relevant(judgements);
     let mut missing = Vec::new();
@@ -150,7 +155,7 @@ fn check_judged(index: &Path, asked: &Asked, judgements: &Qrels, control: JobCon
 }
 
 /// The best documents of each question.
-fn ask(index: &Path, asked: &Asked, depth: usize, control: JobControl<'_>) -> Result<Run, Error> {
+fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobControl<'_>) -> Result<Run, Error> {
     let snapshot = Snapshot::open_manifest(index, manifest::load(index, asked.generation)?, None)?;
     let model = &snapshot.manifest().model;
     let reader = EmbeddingsReader::open(&asked.questions)?;

@@ -20,7 +20,7 @@ pub enum Unit {
 }
 
 /// Receives the progress of a job's stages, which follow one another. Called from any thread.
-pub trait Progress: Sync {
+pub trait JobProgress: Sync {
     /// A stage begins; `total` steps are expected where that is known.
     fn begin(&self, stage: &str, unit: Unit, total: Option<u64>);
     /// `steps` more steps of the stage are done.
@@ -39,7 +39,7 @@ pub trait Progress: Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
-impl Progress for Silent {
+impl JobProgress for Silent {
     fn begin(&self, _stage: &str, _unit: Unit, _total: Option<u64>) {}
     fn advance(&self, _steps: u64) {}
     fn finish(&self) {}
@@ -50,7 +50,7 @@ impl Progress for Silent {
 #[derive(Clone, Copy)]
 pub struct JobControl<'a> {
     /// Receives the progress.
-    pub progress: &'a dyn Progress,
+    pub progress: &'a dyn JobProgress,
     /// Once cancelled, the job ends with [`Error::Cancelled`].
     pub cancel: &'a Cancellation,
 }

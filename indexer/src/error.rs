@@ -358,7 +358,7 @@ pub enum Error {
     },
     /// Of a bulk job.
     #[error(transparent)]
-    Job(#[from] crate::job_error::JobError),
+    Job(#[from] crate::job_error::BulkJobError),
     /// From an object store.
     #[error(transparent)]
     Store(Box<dyad_store::Error>),

@@ -32,14 +32,14 @@ pub struct Exported {
 }
 
 /// A document's cells, but for the metadata's.
-struct Row {
+struct ExportRow {
     key: String,
     title: String,
     text: String,
     metadata: BTreeMap<String, String>,
 }
 
-impl Row {
+impl ExportRow {
     fn new(document: StoredDocument) -> Self {
         let StoredDocument { key, title, text, metadata_json } = document;
         let metadata: BTreeMap<String, &RawValue> = serde_json::from_str(&metadata_json).unwrap_or_default();
@@ -71,8 +71,8 @@ fn cell(text: &str) -> String {
 pub fn projector(index: &Path, out: &Path, limit: usize, seed: u64) -> Result<Exported, Error> {
     let snapshot = Snapshot::open(index)?;
     let chosen = snapshot.sample(limit, seed, None)?;
-    let rows = chosen.iter().map(|(shard, node)| Ok(Row::new(snapshot.document(*shard, *node)?)));
-    let rows = rows.collect::<Result<Vec<Row>, Error>>()?;
+    let rows = chosen.iter().map(|(shard, node)| Ok(ExportRow::new(snapshot.document(*shard, *node)?)));
+    let rows = rows.collect::<Result<Vec<ExportRow>, Error>>()?;
     let dir = AtomicDir::create(out)?;
     write_vectors(&snapshot, &chosen, &dir.path().join(VECTORS))?;
     write_metadata(&rows, &dir.path().join(METADATA))?;
@@ -95,7 +95,7 @@ fn write_vectors(snapshot: &Snapshot, chosen: &[(usize, u32)], path: &Path) -> i
     file.flush()
 }
 
-fn write_metadata(rows: &[Row], path: &Path) -> io::Result<()> {
+fn write_metadata(rows: &[ExportRow], path: &Path) -> io::Result<()> {
     let fields: BTreeSet<&String> = rows.iter().flat_map(|row| row.metadata.keys()).collect();
     let fields: Vec<&String> = fields.into_iter().take(FIELDS).collect();
     let mut file = BufWriter::new(fs_err::File::create_new(path)?);

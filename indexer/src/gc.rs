@@ -23,7 +23,7 @@ const UNREADABLE: &str = "It may name any file, so nothing was removed. Put an i
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Collected {
+pub struct CollectedGenerations {
     /// Generations that were removed, ascending.
     pub removed: Vec<u64>,
     /// Generations that a process of this machine reads: they are still there.
@@ -36,7 +36,7 @@ pub struct Collected {
 
 /// Removes all generations but the current one, the newest `keep`, and those published within `older_than`; then what no
 /// generation names, and what killed jobs have left.
-pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Result<Collected, Error> {
+pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Result<CollectedGenerations, Error> {
     if let Err(error) = manifest::current(index) {
         let is_begun = matches!(error, dyad_index::Error::NoIndex { .. }) && index.is_dir();
         return if is_begun { remove_kept_of(index, dry_run, error) } else { Err(error.into()) };
@@ -86,8 +86,8 @@ pub(crate) fn shards_of_all_generations(index: &Path) -> Result<BTreeSet<String>
 /// Removes generations, except the current one and those that are read, and the files that no generation names then.
 ///
 /// Of one that stays it must be known which files it names. One that goes need not be readable, unless a process reads it.
-pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> Result<Collected, Error> {
-    let mut collected = Collected::default();
+pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> Result<CollectedGenerations, Error> {
+    let mut collected = CollectedGenerations::default();
     fail_point!("generations-remove");
     let lock = WriteLock::acquire(index)?;
     let current = manifest::current(index)?;
@@ -131,10 +131,10 @@ fn unreadable(error: dyad_index::Error) -> Error {
 }
 
 /// Of an index that has no generation yet: what its builds have left, or the error where they have left nothing.
-fn remove_kept_of(index: &Path, dry_run: bool, error: dyad_index::Error) -> Result<Collected, Error> {
+fn remove_kept_of(index: &Path, dry_run: bool, error: dyad_index::Error) -> Result<CollectedGenerations, Error> {
     match remove_kept(index, dry_run)? {
         0 => Err(error.into()),
-        bytes => Ok(Collected { bytes, ..Collected::default() }),
+        bytes => Ok(CollectedGenerations { bytes, ..CollectedGenerations::default() }),
     }
 }
 

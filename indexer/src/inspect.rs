@@ -24,7 +24,7 @@ use crate::plan::{Bytes, Shards};
 
 /// One generation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct IndexReport {
     /// Of the current manifest.
     pub generation: u64,
     /// Seconds since the epoch at which it was published.
@@ -126,7 +126,7 @@ pub struct LayerReport {
 }
 
 /// Reports on the current generation of an index.
-pub fn inspect(index: &Path) -> Result<Report, Error> {
+pub fn inspect(index: &Path) -> Result<IndexReport, Error> {
     let manifest = manifest::current(index)?;
     let _lock = ReaderLock::acquire(index, manifest.generation)?;
     let debt = debt(index, &manifest)?;
@@ -140,7 +140,7 @@ pub fn inspect(index: &Path) -> Result<Report, Error> {
     };
     let fusion = FusionRecord::load(index, &model.fingerprint)?;
     let reranking = RerankRecord::load(index, &model.fingerprint)?;
-    Ok(Report {
+    Ok(IndexReport {
         generation,
         created_unix_s,
         tool,
@@ -237,7 +237,7 @@ fn moment(seconds: u64) -> String {
     moment.map_or_else(|| format!("{seconds} s after 1970"), |moment| moment.to_string())
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for IndexReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "generation    {} (on disk: {})", self.generation, ranges(&self.generations))?;
         writeln!(f, "created       {}, by {}", moment(self.created_unix_s), self.tool)?;

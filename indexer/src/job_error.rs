@@ -5,7 +5,7 @@ use dyad_index::ModelRecord;
 /// Why a step of a job cannot be taken. What it would have published is not.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum JobError {
+pub enum BulkJobError {
     /// No job at a place.
     #[error("there is no job at {url}: no object `plan.json`. `dyad-indexer bulk plan --out {url}` puts one there")]
     NoPlan {

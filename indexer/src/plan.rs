@@ -10,7 +10,7 @@ use dyad_index::quant::{line_words, row_bytes};
 use crate::error::Error;
 use crate::graph_build::calibration::DEEPEST_RANK;
 use crate::graph_build::certify_questions::HELD_OUT;
-use crate::graph_build::{BuildParams, Builder};
+use crate::graph_build::{BuildParams, BuilderKind};
 
 /// The program itself and the remaining memory of the text index.
 const BASE_BYTES: u64 = 48 << 20;
@@ -29,7 +29,7 @@ const KEY_BYTES: u64 = 24 + 16 + 32;
 
 /// Predicted sizes of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct BuildPlan {
     /// Documents, where they are known beforehand.
     pub documents: Option<u64>,
     /// Values per vector.
@@ -43,14 +43,14 @@ pub struct Plan {
     /// Parameters of each shard's graph.
     pub params: BuildParams,
     /// The graph builder.
-    pub builder: Builder,
+    pub builder: BuilderKind,
     /// Type of the stored vectors.
     pub row_type: RowType,
     /// Number of held-out questions by which recall is measured; 0 where documents serve as questions.
     pub questions: usize,
 }
 
-impl Plan {
+impl BuildPlan {
     fn code_bytes(&self) -> u64 {
         (line_words(self.dim) * 8 + row_bytes(self.dim)) as u64
     }
@@ -158,7 +158,7 @@ impl Plan {
     }
 
     /// Peak of memory in bytes: all texts are read, then one shard is built at a time, its vectors mapped. Without
-    /// [`Plan::text_bytes`] only the second of these is known.
+    /// [`BuildPlan::text_bytes`] only the second of these is known.
     pub fn memory_bytes(&self, documents: u64) -> u64 {
         let n = self.shard_documents(documents);
         let codes = n.saturating_mul(self.code_bytes());
@@ -180,7 +180,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for BuildPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let builder = self.builder.get().name();
         let (documents, per) = match self.documents {
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn sizes_follow_the_formula() {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
-        let (builder, row_type) = (Builder::Native, RowType::F16);
+        let (builder, row_type) = (BuilderKind::Native, RowType::F16);
         let documents = Some(1_000);
-        let plan = Plan {
+        let plan = BuildPlan {
             documents,
             dim: 384,
             shards: 1,
@@ -236,28 +236,28 @@ mod tests {
             questions: 0,
         };
         assert_eq!(
-            Plan { questions: 1_000, ..plan }.memory_bytes(9) - plan.memory_bytes(9),
+            BuildPlan { questions: 1_000, ..plan }.memory_bytes(9) - plan.memory_bytes(9),
             1_000 * 384 * 4,
             "held from the beginning to the end"
         );
         assert_eq!(plan.index_bytes(1_000), 1_000 * (384 * 2 + 384 + 64 + 33 * 4));
-        assert_eq!(Plan { row_type: RowType::F32, ..plan }.index_bytes(1), 384 * 4 + 384 + 64 + 33 * 4);
+        assert_eq!(BuildPlan { row_type: RowType::F32, ..plan }.index_bytes(1), 384 * 4 + 384 + 64 + 33 * 4);
         assert_eq!(plan.mapped_bytes(1_000), 1_000 * 384 * 4);
         let text = plan.to_string();
         assert!(
             text.starts_with("1000 documents of 384 values in 1 shard, built by native: about 1.3 MiB on"),
             "{text}"
         );
-        assert!(Plan { documents: None, ..plan }.to_string().contains("per million about 1.3 GiB on disk"));
+        assert!(BuildPlan { documents: None, ..plan }.to_string().contains("per million about 1.3 GiB on disk"));
     }
 
     #[test]
     fn memory_grows_with_documents_links_and_threads_and_shrinks_with_shards() {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
-        for builder in [Builder::Native, Builder::HnswRs, Builder::HnswRsInt8] {
+        for builder in [BuilderKind::Native, BuilderKind::HnswRs, BuilderKind::HnswRsInt8] {
             let row_type = RowType::F32;
             let (documents, text_bytes) = (None, None);
-            let plan = Plan {
+            let plan = BuildPlan {
                 documents,
                 dim: 384,
                 shards: 1,
@@ -271,9 +271,9 @@ mod tests {
             let at = plan.memory_bytes(100_000);
             assert!(at > 100_000 * (384 * 5 + 1_000) && at < 100_000 * 10_000, "{at}");
             assert!(plan.memory_bytes(200_000) > at);
-            assert!(Plan { params: BuildParams { m: 32, ..params }, ..plan }.memory_bytes(100_000) > at);
-            assert!(Plan { params: BuildParams { threads: 8, ..params }, ..plan }.memory_bytes(100_000) >= at);
-            assert!(Plan { shards: 4, ..plan }.memory_bytes(100_000) < at);
+            assert!(BuildPlan { params: BuildParams { m: 32, ..params }, ..plan }.memory_bytes(100_000) > at);
+            assert!(BuildPlan { params: BuildParams { threads: 8, ..params }, ..plan }.memory_bytes(100_000) >= at);
+            assert!(BuildPlan { shards: 4, ..plan }.memory_bytes(100_000) < at);
             assert_eq!(plan.memory_bytes(u64::MAX), u64::MAX, "no overflow");
         }
     }
@@ -281,9 +281,10 @@ mod tests {
     #[test]
     fn a_limit_makes_more_shards_or_says_what_is_needed() {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
-        let (builder, row_type, documents) = (Builder::Native, RowType::F16, Some(1_000_000));
+        let (builder, row_type, documents) = (BuilderKind::Native, RowType::F16, Some(1_000_000));
         let (text_bytes, terms) = (Some(10 << 30), None);
-        let plan = Plan { documents, dim: 384, shards: 1, text_bytes, terms, params, builder, row_type, questions: 0 };
+        let plan =
+            BuildPlan { documents, dim: 384, shards: 1, text_bytes, terms, params, builder, row_type, questions: 0 };
         let free = plan.memory_bytes(1_000_000);
         assert!(free > 15 << 30, "all terms stay in memory");
         let mut shards_before = 0;
@@ -291,12 +292,15 @@ mod tests {
             let within = plan.within(memory, 256).unwrap();
             assert!(within.memory_bytes(1_000_000) <= memory && within.shards >= shards_before, "{within:?}");
             assert!(
-                Plan { shards: within.shards - 1, ..within }.memory_bytes(1_000_000) > memory || within.shards == 1
+                BuildPlan { shards: within.shards - 1, ..within }.memory_bytes(1_000_000) > memory
+                    || within.shards == 1
             );
             shards_before = within.shards;
             let most = plan.documents_within(memory, 1_000_000);
             let one = |documents: u64| {
-                Plan { documents: Some(documents), ..plan }.within(memory, 1).map(|plan| plan.memory_bytes(documents))
+                BuildPlan { documents: Some(documents), ..plan }
+                    .within(memory, 1)
+                    .map(|plan| plan.memory_bytes(documents))
             };
             assert!(one(most).unwrap() <= memory && (most == 1_000_000 || one(most + 1).is_err()), "{most}");
         }
@@ -307,7 +311,7 @@ mod tests {
         assert!(plan.within(needed - (2 << 20), 256).is_err(), "{refused}");
         // Enough is enough, with texts of which nothing is known, too.
         for text_bytes in [Some(10 << 30), None] {
-            let plan = Plan { text_bytes, documents: Some(8_000), ..plan };
+            let plan = BuildPlan { text_bytes, documents: Some(8_000), ..plan };
             let Err(Error::Memory { needed, .. }) = plan.within(1, 256) else { panic!("1 byte is not enough") };
             assert!(plan.within(needed, 256).is_ok() && plan.within(needed - 1, 256).is_err(), "{needed}");
         }
@@ -317,8 +321,8 @@ mod tests {
     #[test]
     fn texts_and_empty_shards_count() {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
-        let (builder, row_type, documents) = (Builder::Native, RowType::F16, Some(48));
-        let plan = Plan {
+        let (builder, row_type, documents) = (BuilderKind::Native, RowType::F16, Some(48));
+        let plan = BuildPlan {
             documents,
             dim: 384,
             shards: 100,
@@ -333,18 +337,18 @@ mod tests {
         assert!(plan.to_string().starts_with("48 documents of 384 values in 48 shards, "), "{plan}");
         assert!(plan.memory_bytes(48) > BASE_BYTES + 48 * SHARD_BYTES);
         assert!(plan.memory_bytes(48) < BASE_BYTES + 50 * SHARD_BYTES);
-        let long = Plan { text_bytes: Some(1 << 30), ..plan };
+        let long = BuildPlan { text_bytes: Some(1 << 30), ..plan };
         assert!(long.memory_bytes(48) > (1 << 30) + (1 << 29));
         assert!(!plan.to_string().contains("once the texts are read"));
         assert!(
-            Plan { text_bytes: None, terms: None, ..plan }
+            BuildPlan { text_bytes: None, terms: None, ..plan }
                 .to_string()
                 .contains(" of memory once the texts are read, of which")
         );
         // f16: all vectors in f32 and the first shard take more than all shards and the last one's vectors.
-        let one = Plan { shards: 1, dim: 768, text_bytes: Some(7), ..plan };
+        let one = BuildPlan { shards: 1, dim: 768, text_bytes: Some(7), ..plan };
         assert_eq!(one.disk_bytes(1_000), 1_000 * 768 * 4 + one.index_bytes(1_000) + 7);
-        let many = Plan { shards: 100, ..one };
+        let many = BuildPlan { shards: 100, ..one };
         assert!(many.disk_bytes(100_000) < one.disk_bytes(100_000));
         assert!(many.disk_bytes(100_000) > 100_000 * 768 * 4 + one.index_bytes(1_000));
         assert_eq!(one.disk_bytes(u64::MAX), u64::MAX, "no overflow");

@@ -10,7 +10,7 @@ use dyad_bench::load::Workload;
 use dyad_files::space::boundless;
 use dyad_index::format::RowType;
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::{BuildParams, Builder};
+use dyad_indexer::graph_build::{BuildParams, BuilderKind};
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel};
 use dyad_proto::service::{self, ServerConfig};
@@ -154,7 +154,7 @@ fn write_index(folder: &Path) {
         corpus: Corpus::Numbered(600),
         index: folder.join("index"),
         shards: 2,
-        builder: Builder::Native,
+        builder: BuilderKind::Native,
         params: BuildParams { m: 8, ef_construction: 60, seed: 0, threads: 1 },
         row_type: RowType::F32,
         language: None,

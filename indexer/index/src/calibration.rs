@@ -93,7 +93,7 @@ fn read_certificate(dir: &Path, file: &FileEntry) -> Result<Certificate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ground_truth::Questions;
+    use crate::ground_truth::CertificateQuestions;
 
     #[test]
     fn what_is_written_is_read_and_damage_is_found() {
@@ -101,7 +101,7 @@ mod tests {
         let place = dir.path().join(CALIBRATIONS_DIR).join("c");
         fs_err::create_dir_all(&place).unwrap();
         let certificate = Certificate { vectors: 5, queries: 2, ..Certificate::default() };
-        let questions = Questions::Vectors { dim: 2, values: vec![1.0, 0.0, 0.0, 1.0] };
+        let questions = CertificateQuestions::Vectors { dim: 2, values: vec![1.0, 0.0, 0.0, 1.0] };
         let truth = GroundTruth { questions, neighbours: vec![1, 2, 3, 4], nodes: 5 };
         Calibration::write(&place, &certificate, &truth).unwrap();
         let file = |name: &str| {

@@ -38,7 +38,7 @@ const LOST_DEPTH: usize = 100;
 
 /// The questions of a certificate.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Questions {
+pub enum CertificateQuestions {
     /// Documents of the shard, each left out of its own hits.
     Nodes(Vec<u32>),
     /// Vectors of `dim` values, one after another.
@@ -50,7 +50,7 @@ pub enum Questions {
     },
 }
 
-impl Questions {
+impl CertificateQuestions {
     /// How many.
     pub fn len(&self) -> usize {
         match self {
@@ -69,7 +69,7 @@ impl Questions {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroundTruth {
     /// The questions.
-    pub questions: Questions,
+    pub questions: CertificateQuestions,
     /// Nearest nodes of each, as many of each question, nearest first.
     pub neighbours: Vec<u32>,
     /// Nodes of the shard.
@@ -91,8 +91,8 @@ impl GroundTruth {
 
     fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         let (dim, asked) = match &self.questions {
-            Questions::Nodes(nodes) => (0, nodes.as_bytes()),
-            Questions::Vectors { dim, values } => (*dim, values.as_bytes()),
+            CertificateQuestions::Nodes(nodes) => (0, nodes.as_bytes()),
+            CertificateQuestions::Vectors { dim, values } => (*dim, values.as_bytes()),
         };
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
@@ -116,13 +116,13 @@ impl GroundTruth {
             |part: &[u8]| -> Vec<u32> { part.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)).collect() };
         let inside = |all: &[u32]| all.iter().all(|node| (*node as usize) < nodes);
         let questions = if own_dim == 0 {
-            Questions::Nodes(Some(numbers(asked)).filter(|nodes| inside(nodes))?)
+            CertificateQuestions::Nodes(Some(numbers(asked)).filter(|nodes| inside(nodes))?)
         } else {
             let values: Vec<f32> = numbers(asked).into_iter().map(f32::from_bits).collect();
             if !values.iter().all(|value| value.is_finite()) {
                 return None;
             }
-            Questions::Vectors { dim, values }
+            CertificateQuestions::Vectors { dim, values }
         };
         let neighbours = Some(numbers(neighbours)).filter(|nodes| inside(nodes))?;
         Some(Self { questions, neighbours, nodes })
@@ -230,11 +230,15 @@ mod tests {
 
     fn some() -> [GroundTruth; 3] {
         let neighbours = vec![3, 1, 2, 0, 4, 3];
-        let vectors = Questions::Vectors { dim: 2, values: vec![0.5, -1.0, 0.0, 2.0] };
+        let vectors = CertificateQuestions::Vectors { dim: 2, values: vec![0.5, -1.0, 0.0, 2.0] };
         [
-            GroundTruth { questions: Questions::Nodes(vec![4, 0]), neighbours: neighbours.clone(), nodes: 5 },
+            GroundTruth {
+                questions: CertificateQuestions::Nodes(vec![4, 0]),
+                neighbours: neighbours.clone(),
+                nodes: 5,
+            },
             GroundTruth { questions: vectors, neighbours, nodes: 5 },
-            GroundTruth { questions: Questions::Nodes(vec![0]), neighbours: Vec::new(), nodes: 1 },
+            GroundTruth { questions: CertificateQuestions::Nodes(vec![0]), neighbours: Vec::new(), nodes: 1 },
         ]
     }
 

@@ -11,13 +11,13 @@ use serde::Serialize;
 
 use super::embed::KEYS;
 use super::keys::KeyMerge;
-use super::place::{Place, partition_folder, partition_record};
-use super::record::{COMMITTED, CommitDone, PARTITIONS, PLAN, PartitionDone, Plan, ShardDone, VERSION};
+use super::place::{JobPlace, partition_folder, partition_record};
+use super::record::{BulkPlan, COMMITTED, CommitDone, PARTITIONS, PLAN, PartitionDone, ShardDone, VERSION};
 use super::shard::all_done;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::Workspace;
-use crate::job_error::JobError;
+use crate::job_error::BulkJobError;
 
 /// What a commit published, or had been published before.
 #[derive(Debug)]
@@ -33,19 +33,19 @@ pub struct CommitSummary {
 /// Publishes the shards of the job at `url`, all of which have to be built, as the next generation of its index by one conditional put. Where that has been
 /// done, nothing is done; where the generation that the job was planned on is not current any more, it is refused.
 pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<CommitSummary, Error> {
-    let place = Place::open(url, control.cancel)?;
+    let place = JobPlace::open(url, control.cancel)?;
     let plan = place.plan()?;
     let shards = shards_done(&place, &plan)?;
     let missing: Vec<usize> = (0..shards.len()).filter(|at| shards.get(*at).is_none_or(Option::is_none)).collect();
     if !missing.is_empty() {
         let (total, count) = (missing.len(), shards.len());
         let first = missing.into_iter().take(5).map(|shard| shard.to_string()).collect();
-        return Err(JobError::NotDone { what: "shards", total, count, first, command: "shard" }.into());
+        return Err(BulkJobError::NotDone { what: "shards", total, count, first, command: "shard" }.into());
     }
     let partitions = all_done(&place, &plan.job.partitions)?;
     let rejected = partitions.iter().map(|done| done.rejected).fold(0, u64::saturating_add);
     if rejected > plan.job.max_bad {
-        return Err(JobError::TooManyBad { got: rejected, allowed: plan.job.max_bad }.into());
+        return Err(BulkJobError::TooManyBad { got: rejected, allowed: plan.job.max_bad }.into());
     }
     let manifest = manifest_of(&plan, shards.into_iter().flatten(), &partitions);
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;
@@ -67,12 +67,12 @@ pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<Comm
     Ok(summary(committed == Committed::Now))
 }
 
-pub(super) fn shards_done(place: &Place<'_>, plan: &Plan) -> Result<Vec<Option<ShardDone>>, Error> {
+pub(super) fn shards_done(place: &JobPlace<'_>, plan: &BulkPlan) -> Result<Vec<Option<ShardDone>>, Error> {
     (0..plan.job.shards.len()).map(|shard| place.shard_done(shard)).collect()
 }
 
 /// The same bytes in every commit of a job.
-fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions: &[PartitionDone]) -> Manifest {
+fn manifest_of(plan: &BulkPlan, shards: impl Iterator<Item = ShardDone>, partitions: &[PartitionDone]) -> Manifest {
     let sum = |of: &dyn Fn(&PartitionDone) -> u64| partitions.iter().map(of).fold(0, u64::saturating_add);
     let truncated = partitions.iter().try_fold(0_u64, |sum, done| Some(sum.saturating_add(done.truncated?)));
     let change = Change {
@@ -104,7 +104,7 @@ fn manifest_of(plan: &Plan, shards: impl Iterator<Item = ShardDone>, partitions:
 }
 
 /// Over all partitions; within a shard its task has looked.
-fn refuse_repeated(place: &Place<'_>, plan: &Plan, done: &[PartitionDone], scratch: &Path) -> Result<(), Error> {
+fn refuse_repeated(place: &JobPlace<'_>, plan: &BulkPlan, done: &[PartitionDone], scratch: &Path) -> Result<(), Error> {
     fs_err::create_dir_all(scratch)?;
     let workspace = Workspace::create(scratch)?;
     let files = done.iter().flat_map(|done| &done.files).filter(|file| file.path == KEYS);
@@ -158,8 +158,8 @@ pub struct Status {
 const LISTED: usize = 1_000;
 
 /// Looks at the records of the job at `url`.
-pub fn status(url: &str, control: JobControl<'_>) -> Result<(Plan, Status), Error> {
-    let place = Place::open(url, control.cancel)?;
+pub fn status(url: &str, control: JobControl<'_>) -> Result<(BulkPlan, Status), Error> {
+    let place = JobPlace::open(url, control.cancel)?;
     let plan = place.plan()?;
     let there: BTreeSet<String> =
         place.wait(place.remote.list(PARTITIONS))?.into_iter().map(|object| object.name).collect();

@@ -16,13 +16,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::input::fetch;
-use super::place::{Place, partition_folder, partition_record};
-use super::record::{Partition, PartitionDone, Plan, Slice, VERSION};
+use super::place::{JobPlace, partition_folder, partition_record};
+use super::record::{BulkPlan, Partition, PartitionDone, Slice, VERSION};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::job::Workspace;
-use crate::job_error::JobError;
+use crate::job_error::BulkJobError;
 use crate::publish::content_hash;
 use crate::source::{ArraySource, DeclaredModel, KeptSource, LongTexts, OnLong, VectorSource, header_of};
 
@@ -48,7 +48,7 @@ struct TextLine<'a> {
 
 /// What a task did.
 #[derive(Debug)]
-pub struct Embedded {
+pub struct EmbeddedPartition {
     /// The partition's record.
     pub done: PartitionDone,
     /// Whether this task has put it; another one had before, or was faster.
@@ -63,13 +63,13 @@ pub fn embed(
     scratch: &Path,
     connect: &mut dyn FnMut() -> Result<Box<dyn VectorSource>, Error>,
     control: JobControl<'_>,
-) -> Result<Embedded, Error> {
+) -> Result<EmbeddedPartition, Error> {
     let began = Instant::now();
-    let place = Place::open(url, control.cancel)?;
+    let place = JobPlace::open(url, control.cancel)?;
     let plan = place.plan()?;
     let count = plan.job.partitions.len();
     let Some(partition) = plan.job.partitions.get(number) else {
-        return Err(JobError::NoTask { option: "partition", count, got: number }.into());
+        return Err(BulkJobError::NoTask { option: "partition", count, got: number }.into());
     };
     // What a task on this machine has embedded that was ended is not embedded again.
     let kept = scratch.join(format!("partition-{}", partition.name));
@@ -79,7 +79,7 @@ pub fn embed(
         if place.wait(place.remote.has_directory(&folder, &done.files))? {
             // Another machine has done it.
             drop(fs_err::remove_dir_all(kept));
-            return Ok(Embedded { done: done.clone(), is_new: false });
+            return Ok(EmbeddedPartition { done: done.clone(), is_new: false });
         }
         control.progress.warn(&format!("files of partition {} are gone: it is embedded again", partition.name));
     }
@@ -88,7 +88,7 @@ pub fn embed(
     let bytes: u64 = partition.slices.iter().map(|slice| slice.bytes).sum();
     let vectors = partition.documents.saturating_mul(plan.job.model.dim as u64).saturating_mul(4);
     space::check_space(scratch, bytes.saturating_mul(3).saturating_add(vectors), space::free_space)?;
-    let mut task = Task::begin(&plan, partition, &place, workspace.path())?;
+    let mut task = PartitionTask::begin(&plan, partition, &place, workspace.path())?;
     let input = Remote::open(&plan.job.input)?;
     let mut source = if plan.job.has_vectors {
         None
@@ -130,8 +130,8 @@ pub fn embed(
         let _ = fs_err::remove_dir(kept);
     }
     Ok(match first {
-        Some(done) => Embedded { done, is_new: false },
-        None => Embedded { done, is_new: true },
+        Some(done) => EmbeddedPartition { done, is_new: false },
+        None => EmbeddedPartition { done, is_new: true },
     })
 }
 
@@ -148,19 +148,19 @@ fn wrapped(input: &Remote, slice: &Slice, error: Error) -> Error {
     }
 }
 
-fn check_model(plan: &Plan, got: &ModelRecord) -> Result<(), Error> {
+fn check_model(plan: &BulkPlan, got: &ModelRecord) -> Result<(), Error> {
     let expected = &plan.job.model;
     if got.same_space(expected) {
         return Ok(());
     }
-    Err(JobError::PlannedModel { expected: Box::new(expected.clone()), got: Box::new(got.clone()) }.into())
+    Err(BulkJobError::PlannedModel { expected: Box::new(expected.clone()), got: Box::new(got.clone()) }.into())
 }
 
 /// What is written for a partition.
-struct Task<'a> {
-    plan: &'a Plan,
+struct PartitionTask<'a> {
+    plan: &'a BulkPlan,
     partition: &'a Partition,
-    place: &'a Place<'a>,
+    place: &'a JobPlace<'a>,
     scratch: &'a Path,
     /// What will be put.
     dir: PathBuf,
@@ -172,8 +172,13 @@ struct Task<'a> {
     rejected: u64,
 }
 
-impl<'a> Task<'a> {
-    fn begin(plan: &'a Plan, partition: &'a Partition, place: &'a Place<'a>, scratch: &'a Path) -> Result<Self, Error> {
+impl<'a> PartitionTask<'a> {
+    fn begin(
+        plan: &'a BulkPlan,
+        partition: &'a Partition,
+        place: &'a JobPlace<'a>,
+        scratch: &'a Path,
+    ) -> Result<Self, Error> {
         let dir = scratch.join("partition");
         fs_err::create_dir_all(&dir)?;
         let model = &plan.job.model;
@@ -291,7 +296,7 @@ impl<'a> Task<'a> {
             self.keys.windows(2).filter_map(|pair| pair.first().filter(|key| pair.last() == Some(key))).collect();
         if !repeated.is_empty() {
             let first = repeated.iter().take(5).map(|key| (*key).clone()).collect();
-            return Err(JobError::RepeatedKeys { total: repeated.len() as u64, first }.into());
+            return Err(BulkJobError::RepeatedKeys { total: repeated.len() as u64, first }.into());
         }
         let mut out = BufWriter::new(fs_err::File::create(self.dir.join(KEYS))?);
         for key in &self.keys {

@@ -8,7 +8,7 @@ use dyad_store::{Object, Remote};
 use serde::Serialize;
 
 use super::commit::shards_done;
-use super::place::{Place, partition_folder};
+use super::place::{JobPlace, partition_folder};
 use super::record::{ATTEMPTS, PARTITIONS, is_digest};
 use crate::control::JobControl;
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub struct Swept {
 /// Removes what tasks of the job at `url` have put before `older_than` and no record names: vectors and texts at its place, and, of the shards in its index, those
 /// that its own tasks have put and no generation names. The age has to be longer than any task takes.
 pub fn gc(url: &str, older_than: Duration, dry_run: bool, control: JobControl<'_>) -> Result<Swept, Error> {
-    let place = Place::open(url, control.cancel)?;
+    let place = JobPlace::open(url, control.cancel)?;
     let plan = place.plan()?;
     let index = Remote::open(&plan.job.index)?;
     let now = SystemTime::now();
@@ -89,7 +89,7 @@ fn is_of_a_partition(planned: &BTreeSet<&str>, name: &str) -> bool {
 }
 
 /// Shards that each manifest in the index names.
-fn generations(place: &Place<'_>, index: &Remote) -> Result<Vec<Vec<String>>, Error> {
+fn generations(place: &JobPlace<'_>, index: &Remote) -> Result<Vec<Vec<String>>, Error> {
     let mut found = Vec::new();
     for generation in place.wait(index.manifests())? {
         let name = manifest::manifest_name(generation);

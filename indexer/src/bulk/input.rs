@@ -8,10 +8,10 @@ use dyad_corpus::Format;
 use dyad_store::{Object, Remote};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::place::Place;
+use super::place::JobPlace;
 use super::record::Slice;
 use crate::error::Error;
-use crate::job_error::JobError;
+use crate::job_error::BulkJobError;
 
 /// Bytes that are read to find the end of a line.
 const LINE_PIECE: u64 = 64 << 10;
@@ -22,7 +22,7 @@ const ETAG: &str = "etag:";
 const XXH3: &str = "xxh3:";
 
 /// Refuses Markdown and text, by the format or by names: a file is a document there, and its path the key.
-pub(super) fn refuse_texts(objects: &[Object], format: Format) -> Result<(), JobError> {
+pub(super) fn refuse_texts(objects: &[Object], format: Format) -> Result<(), BulkJobError> {
     let is_text = |name: &str| match format {
         Format::Markdown | Format::Text => true,
         Format::Auto => {
@@ -34,7 +34,7 @@ pub(super) fn refuse_texts(objects: &[Object], format: Format) -> Result<(), Job
         _ => false,
     };
     let text = objects.iter().find(|object| is_text(&object.name));
-    text.map_or(Ok(()), |object| Err(JobError::TextInput { name: object.name.clone() }))
+    text.map_or(Ok(()), |object| Err(BulkJobError::TextInput { name: object.name.clone() }))
 }
 
 /// Whether an input can be cut between lines, by its name: JSON lines.
@@ -48,7 +48,7 @@ pub(super) fn can_be_cut(name: &str, format: Format) -> bool {
 
 /// Slices of an input, each of `bytes` or a line more.
 pub(super) fn cut(
-    place: &Place<'_>,
+    place: &JobPlace<'_>,
     input: &Remote,
     object: &Object,
     format: Format,
@@ -79,7 +79,7 @@ pub(super) fn cut(
 
 /// The first slice that [`cut`] gives, without what follows it.
 pub(super) fn first_slice(
-    place: &Place<'_>,
+    place: &JobPlace<'_>,
     input: &Remote,
     object: &Object,
     format: Format,
@@ -92,7 +92,7 @@ pub(super) fn first_slice(
 }
 
 /// Whether an input is gzip or Zstandard, whatever its name says.
-fn is_packed(place: &Place<'_>, input: &Remote, object: &Object) -> Result<bool, Error> {
+fn is_packed(place: &JobPlace<'_>, input: &Remote, object: &Object) -> Result<bool, Error> {
     let mut start = Vec::new();
     let mut sink = |piece: &[u8]| {
         start.extend_from_slice(piece);
@@ -103,7 +103,7 @@ fn is_packed(place: &Place<'_>, input: &Remote, object: &Object) -> Result<bool,
 }
 
 /// The end of the line that byte `at` is in.
-fn line_end(place: &Place<'_>, input: &Remote, object: &Object, mut at: u64) -> Result<u64, Error> {
+fn line_end(place: &JobPlace<'_>, input: &Remote, object: &Object, mut at: u64) -> Result<u64, Error> {
     while at < object.bytes {
         let range = at..(at + LINE_PIECE).min(object.bytes);
         let mut found = None;
@@ -123,7 +123,7 @@ fn line_end(place: &Place<'_>, input: &Remote, object: &Object, mut at: u64) -> 
     Ok(object.bytes)
 }
 
-fn version(place: &Place<'_>, input: &Remote, object: &Object, range: Range<u64>) -> Result<String, Error> {
+fn version(place: &JobPlace<'_>, input: &Remote, object: &Object, range: Range<u64>) -> Result<String, Error> {
     if let Some(etag) = object.version.as_ref().filter(|_| !input.is_directory()) {
         return Ok(format!("{ETAG}{etag}"));
     }
@@ -138,7 +138,7 @@ fn version(place: &Place<'_>, input: &Remote, object: &Object, range: Range<u64>
 }
 
 /// Fetches a slice into a directory, as a file of the input's own name; refused where it is not what was planned.
-pub(super) fn fetch(place: &Place<'_>, input: &Remote, slice: &Slice, to: &Path) -> Result<PathBuf, Error> {
+pub(super) fn fetch(place: &JobPlace<'_>, input: &Remote, slice: &Slice, to: &Path) -> Result<PathBuf, Error> {
     let path = to.join(slice.name.rsplit('/').next().unwrap_or(&slice.name));
     fs_err::create_dir_all(to)?;
     let mut out = fs_err::File::create(&path)?;

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, BufWriter, Lines, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::job_error::JobError;
+use crate::job_error::BulkJobError;
 
 /// Keys that are shown.
 const SHOWN: usize = 5;
@@ -76,7 +76,7 @@ impl KeyMerge {
             }
             last = Some(key);
         }
-        if total == 0 { Ok(()) } else { Err(JobError::RepeatedKeys { total, first }.into()) }
+        if total == 0 { Ok(()) } else { Err(BulkJobError::RepeatedKeys { total, first }.into()) }
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
             let expected: u64 = repeated.iter().map(|(_, count)| **count - 1).sum();
             match merge.refuse_repeated() {
                 Ok(()) => prop_assert_eq!(expected, 0),
-                Err(Error::Job(JobError::RepeatedKeys { total, first })) => {
+                Err(Error::Job(BulkJobError::RepeatedKeys { total, first })) => {
                     prop_assert_eq!(total, expected);
                     let shown: Vec<String> = repeated.iter().take(SHOWN).map(|(key, _)| (*key).clone()).collect();
                     prop_assert_eq!(first, shown);

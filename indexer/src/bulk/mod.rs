@@ -19,6 +19,7 @@
 //! | `record.rs` | the plan, and the records of tasks that have ended |
 //! | `place.rs` | a job's place in a store |
 //! | `input.rs` | inputs cut into slices, and fetched |
+//! | `partitions.rs` | slices grouped into partitions, and partitions into shards |
 //! | `plan.rs` | `bulk plan` |
 //! | `embed.rs` | `bulk embed` |
 //! | `shard.rs` | `bulk shard` |
@@ -31,14 +32,15 @@ mod embed;
 mod gc;
 mod input;
 mod keys;
+mod partitions;
 mod place;
 mod plan;
 mod record;
 mod shard;
 
 pub use commit::{CommitSummary, Status, commit, status};
-pub use embed::{Embedded, embed};
+pub use embed::{EmbeddedPartition, embed};
 pub use gc::{Swept, gc};
-pub use plan::{PlanConfig, Planned, Vectors, plan};
-pub use record::{Estimate, Graph, Job, Partition, PartitionDone, Plan, Reading, ShardDone, Slice};
-pub use shard::{Built, shard};
+pub use plan::{PlanConfig, Planned, VectorOrigin, plan};
+pub use record::{BulkEstimate, BulkJob, BulkPlan, GraphSettings, Partition, PartitionDone, Reading, ShardDone, Slice};
+pub use shard::{BuiltShard, shard};

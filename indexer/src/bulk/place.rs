@@ -9,23 +9,24 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
 
 use super::record::{
-    Checked, DONE, LANGUAGE_VERSION, PARTITIONS, PLAN, Partition, PartitionDone, Plan, SHARDS, ShardDone, VERSION,
+    BulkPlan, CheckedRecord, DONE, LANGUAGE_VERSION, PARTITIONS, PLAN, Partition, PartitionDone, SHARDS, ShardDone,
+    VERSION,
 };
 use crate::error::Error;
-use crate::job_error::JobError;
+use crate::job_error::BulkJobError;
 
 /// Times that a record is put, and the pause between two.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// An opened place.
-pub(super) struct Place<'a> {
+pub(super) struct JobPlace<'a> {
     pub(super) remote: Remote,
     pub(super) cancel: &'a Cancellation,
     runtime: Runtime,
 }
 
-impl<'a> Place<'a> {
+impl<'a> JobPlace<'a> {
     pub(super) fn open(url: &str, cancel: &'a Cancellation) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let url = url.strip_suffix(PLAN).unwrap_or(url);
@@ -44,11 +45,11 @@ impl<'a> Place<'a> {
     }
 
     /// The plan; an error where there is none.
-    pub(super) fn plan(&self) -> Result<Plan, Error> {
-        self.plan_if_any()?.ok_or_else(|| JobError::NoPlan { url: self.remote.url().to_owned() }.into())
+    pub(super) fn plan(&self) -> Result<BulkPlan, Error> {
+        self.plan_if_any()?.ok_or_else(|| BulkJobError::NoPlan { url: self.remote.url().to_owned() }.into())
     }
 
-    pub(super) fn plan_if_any(&self) -> Result<Option<Plan>, Error> {
+    pub(super) fn plan_if_any(&self) -> Result<Option<BulkPlan>, Error> {
         self.record(PLAN)
     }
 
@@ -61,12 +62,12 @@ impl<'a> Place<'a> {
     }
 
     /// A record; none where there is none yet.
-    pub(super) fn record<T: DeserializeOwned + Checked>(&self, name: &str) -> Result<Option<T>, Error> {
+    pub(super) fn record<T: DeserializeOwned + CheckedRecord>(&self, name: &str) -> Result<Option<T>, Error> {
         let bytes = self.wait(self.remote.read(name))?;
         bytes.map(|bytes| self.record_of(name, &bytes)).transpose()
     }
 
-    fn record_of<T: DeserializeOwned + Checked>(&self, name: &str, bytes: &[u8]) -> Result<T, Error> {
+    fn record_of<T: DeserializeOwned + CheckedRecord>(&self, name: &str, bytes: &[u8]) -> Result<T, Error> {
         let value: serde_json::Value = self.parsed(name, serde_json::from_slice(bytes))?;
         let version = value.get("format_version").and_then(serde_json::Value::as_u64);
         if ![VERSION, LANGUAGE_VERSION].into_iter().any(|known| version == Some(u64::from(known))) {
@@ -85,14 +86,14 @@ impl<'a> Place<'a> {
     }
 
     fn broken(&self, name: &str, part: &'static str, expected: String, got: String) -> Error {
-        JobError::Record { path: format!("{}/{name}", self.remote.url()), part, expected, got }.into()
+        BulkJobError::Record { path: format!("{}/{name}", self.remote.url()), part, expected, got }.into()
     }
 
     /// Puts a record where there is none, and none where another attempt was faster: then that one's is returned. `replaced` is one whose files are gone: of two attempts
     /// that replace it, one does.
     pub(super) fn put_record<T>(&self, name: &str, record: &T, replaced: Option<&T>) -> Result<Option<T>, Error>
     where
-        T: Serialize + DeserializeOwned + Checked + PartialEq,
+        T: Serialize + DeserializeOwned + CheckedRecord + PartialEq,
     {
         let bytes = serde_json::to_vec_pretty(record).map_err(std::io::Error::from)?;
         for _ in 0..TRIES {

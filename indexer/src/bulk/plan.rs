@@ -10,15 +10,16 @@ use dyad_index::format::RowType;
 use dyad_store::{Object, Remote, find, without_secrets};
 
 use super::input::{can_be_cut, cut, fetch, first_slice, refuse_texts};
-use super::place::Place;
-use super::record::{Estimate, Graph, Job, LANGUAGE_VERSION, PLAN, Partition, Plan, Reading, Slice, VERSION};
+use super::partitions::{group_partitions, group_shards};
+use super::place::JobPlace;
+use super::record::{BulkEstimate, BulkJob, BulkPlan, GraphSettings, LANGUAGE_VERSION, PLAN, Reading, Slice, VERSION};
 use crate::TOOL;
 use crate::control::JobControl;
 use crate::error::Error;
-use crate::graph_build::{BuildParams, Builder};
+use crate::graph_build::{BuildParams, BuilderKind};
 use crate::job::{LanguageSample, Workspace};
-use crate::job_error::JobError;
-use crate::source::{ArraySource, DeclaredModel, Given, OnLong, RemoteSource, VectorSource};
+use crate::job_error::BulkJobError;
+use crate::source::{ArraySource, DeclaredModel, OnLong, RemoteSource, UncheckedBatch, VectorSource};
 
 /// Bytes of lines that are read as a sample.
 const SAMPLE_BYTES: u64 = 1 << 20;
@@ -45,7 +46,7 @@ pub struct PlanConfig {
     /// URL of the job.
     pub out: String,
     /// How shards are built.
-    pub graph: Graph,
+    pub graph: GraphSettings,
     /// The language by which BM25 analyses texts; by default that of a sample.
     pub language: Option<TextLanguage>,
     /// Directory for files that are in use.
@@ -54,7 +55,7 @@ pub struct PlanConfig {
 
 /// Where vectors come from.
 #[derive(Debug)]
-pub enum Vectors<'a> {
+pub enum VectorOrigin<'a> {
     /// From encoder services.
     Encoder(Box<RemoteSource>),
     /// The inputs are Parquet files that hold them.
@@ -65,43 +66,43 @@ pub enum Vectors<'a> {
 #[derive(Debug)]
 pub struct Planned {
     /// As it is at its place.
-    pub plan: Plan,
+    pub plan: BulkPlan,
     /// Whether this call has put it there.
     pub is_new: bool,
 }
 
 /// Plans a job and puts its plan. Where the plan of this very job is there already, that one stays as it is; where another is, it is refused.
-pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'_>) -> Result<Planned, Error> {
-    let place = Place::open(&config.out, control.cancel)?;
+pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobControl<'_>) -> Result<Planned, Error> {
+    let place = JobPlace::open(&config.out, control.cancel)?;
     let index = Remote::open(&config.index)?;
     if place.remote.url() == index.url() {
-        return Err(JobError::SamePlace { url: index.url().to_owned() }.into());
+        return Err(BulkJobError::SamePlace { url: index.url().to_owned() }.into());
     }
     config.graph.params(1).validate()?;
     let (input, objects) = place.wait(find(&config.input))?;
     refuse_texts(&objects, config.read.format)?;
     fs_err::create_dir_all(&config.scratch)?;
     let workspace = Workspace::create(&config.scratch)?;
-    let sample = Sample::read(&place, &input, &objects, config, workspace.path())?;
+    let sample = InputSample::read(&place, &input, &objects, config, workspace.path())?;
     let model = match &mut vectors {
-        Vectors::Encoder(source) => source.model().clone(),
-        Vectors::Input(declared) => declared_model(&place, &input, &objects, declared, workspace.path())?,
+        VectorOrigin::Encoder(source) => source.model().clone(),
+        VectorOrigin::Input(declared) => declared_model(&place, &input, &objects, declared, workspace.path())?,
     };
     let slices = slices(&place, &input, &objects, config, sample.bytes_per_document)?;
-    let partitions = partitions(slices, config.partition_documents, sample.bytes_per_document);
-    let shards = shards(&partitions, config.shard_documents);
+    let partitions = group_partitions(slices, config.partition_documents, sample.bytes_per_document);
+    let shards = group_shards(&partitions, config.shard_documents);
     let language = config.language.unwrap_or_else(|| {
         let sampled = sample.language.language();
         sampled.told.iter().for_each(|told| control.progress.note(told));
         sampled.language
     });
-    let job = Job {
+    let job = BulkJob {
         index: index.url().to_owned(),
         input: input.url().to_owned(),
         reading: Reading::from(&config.read),
         max_bad: config.max_bad,
         model,
-        has_vectors: matches!(vectors, Vectors::Input(_)),
+        has_vectors: matches!(vectors, VectorOrigin::Input(_)),
         on_long: config.on_long,
         graph: config.graph.clone(),
         language,
@@ -113,13 +114,13 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
     }
     let estimate = estimate(&job, &sample, &mut vectors, control)?;
     let logit_scale = match &mut vectors {
-        Vectors::Encoder(source) => source.logit_scale(control.cancel)?,
-        Vectors::Input(_) => None,
+        VectorOrigin::Encoder(source) => source.logit_scale(control.cancel)?,
+        VectorOrigin::Input(_) => None,
     };
     let base = place.wait(index.current())?;
     let before = base.as_ref().map(|base| &base.manifest).filter(|before| before.model.same_space(&job.model));
     let logit_scale = logit_scale.or_else(|| before.and_then(|before| before.logit_scale));
-    let plan = Plan {
+    let plan = BulkPlan {
         format_version: if job.language.is_english() { VERSION } else { LANGUAGE_VERSION },
         tool: TOOL.to_owned(),
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -137,8 +138,8 @@ pub fn plan(config: &PlanConfig, mut vectors: Vectors<'_>, control: JobControl<'
 }
 
 /// The plan that is there, if it is of the same job.
-fn same(place: &Place<'_>, there: Plan, job: &Job) -> Result<Planned, Error> {
-    let fields = |job: &Job| {
+fn same(place: &JobPlace<'_>, there: BulkPlan, job: &BulkJob) -> Result<Planned, Error> {
+    let fields = |job: &BulkJob| {
         let inputs: Vec<&str> = job.partitions.iter().map(|partition| partition.name.as_str()).collect();
         [
             ("index", job.index.clone()),
@@ -157,14 +158,14 @@ fn same(place: &Place<'_>, there: Plan, job: &Job) -> Result<Planned, Error> {
     let differs = fields(&there.job).into_iter().zip(fields(job)).find(|(there, here)| there != here);
     match differs {
         Some(((part, expected), (_, got))) => {
-            Err(JobError::OtherPlan { url: place.remote.url().to_owned(), part, expected, got }.into())
+            Err(BulkJobError::OtherPlan { url: place.remote.url().to_owned(), part, expected, got }.into())
         }
         None => Ok(Planned { plan: there, is_new: false }),
     }
 }
 
 /// Documents of the inputs, some of which are kept.
-struct Sample {
+struct InputSample {
     bytes_per_document: f64,
     text_bytes_per_document: f64,
     documents: u64,
@@ -173,10 +174,10 @@ struct Sample {
     texts: Vec<Document>,
 }
 
-impl Sample {
+impl InputSample {
     /// The beginning of the first input that can be cut, or else an input whole: one of a middle size, since the smallest may hold next to nothing.
     fn read(
-        place: &Place<'_>,
+        place: &JobPlace<'_>,
         input: &Remote,
         objects: &[Object],
         config: &PlanConfig,
@@ -231,7 +232,7 @@ impl Sample {
 
 /// The model of vectors that the inputs hold, whose first one says how many values they have.
 fn declared_model(
-    place: &Place<'_>,
+    place: &JobPlace<'_>,
     input: &Remote,
     objects: &[Object],
     declared: &DeclaredModel<'_>,
@@ -259,7 +260,7 @@ fn by_size(objects: &[Object]) -> Vec<&Object> {
 }
 
 fn slices(
-    place: &Place<'_>,
+    place: &JobPlace<'_>,
     input: &Remote,
     objects: &[Object],
     config: &PlanConfig,
@@ -273,48 +274,18 @@ fn slices(
     Ok(slices)
 }
 
-/// Slices one after another, until they hold as many documents as a partition should.
-fn partitions(slices: Vec<Slice>, documents: u64, bytes_per_document: f64) -> Vec<Partition> {
-    let most = (documents.max(1) as f64 * bytes_per_document) as u64;
-    let (mut partitions, mut open, mut bytes) = (Vec::new(), Vec::new(), 0);
-    for slice in slices {
-        if !open.is_empty() && bytes + slice.bytes > most {
-            partitions.push(Partition::new(partitions.len(), std::mem::take(&mut open), bytes_per_document));
-            bytes = 0;
-        }
-        bytes += slice.bytes;
-        open.push(slice);
-    }
-    if !open.is_empty() {
-        partitions.push(Partition::new(partitions.len(), open, bytes_per_document));
-    }
-    partitions
-}
-
-/// Partitions for each shard: as even as they can be, with at most that many documents each where partitions are not larger.
-fn shards(partitions: &[Partition], documents: u64) -> Vec<usize> {
-    let all: u64 = partitions.iter().map(|partition| partition.documents).sum();
-    let count = all.div_ceil(documents.max(1)).clamp(1, partitions.len().max(1) as u64);
-    let (mut shards, mut held, mut seen) = (Vec::new(), 0, 0);
-    for (at, partition) in partitions.iter().enumerate() {
-        held += 1;
-        seen += partition.documents;
-        let (left, shards_left) = (partitions.len() - at - 1, count - shards.len() as u64 - 1);
-        let is_full = u128::from(seen) * u128::from(count) >= u128::from(all) * (shards.len() as u128 + 1);
-        if shards_left > 0 && (is_full || left as u64 == shards_left) {
-            shards.push(std::mem::take(&mut held));
-        }
-    }
-    shards.extend(Some(held).filter(|held| *held > 0));
-    shards
-}
-
-fn estimate(job: &Job, sample: &Sample, vectors: &mut Vectors<'_>, control: JobControl<'_>) -> Result<Estimate, Error> {
+fn estimate(
+    job: &BulkJob,
+    sample: &InputSample,
+    vectors: &mut VectorOrigin<'_>,
+    control: JobControl<'_>,
+) -> Result<BulkEstimate, Error> {
     let documents: u64 = job.partitions.iter().map(|partition| partition.documents).sum();
     let (mut tokens, mut truncated, mut embedding_s) = (None, None, None);
-    if let Vectors::Encoder(source) = vectors {
+    if let VectorOrigin::Encoder(source) = vectors {
         let count = sample.texts.len();
-        let mut given = Given(sample.texts.iter().cloned().zip(1..).map(|(value, line)| Located { value, line }));
+        let mut given =
+            UncheckedBatch(sample.texts.iter().cloned().zip(1..).map(|(value, line)| Located { value, line }));
         let began = Instant::now();
         while source.pull(&mut given, control.cancel)?.is_some() {}
         let scale = documents as f64 / count.max(1) as f64;
@@ -325,20 +296,20 @@ fn estimate(job: &Job, sample: &Sample, vectors: &mut Vectors<'_>, control: JobC
     let mut partitions = job.partitions.iter();
     let shard = |count: &usize| partitions.by_ref().take(*count).map(|partition| partition.documents).sum();
     let largest: u64 = job.shards.iter().map(shard).max().unwrap_or(0);
-    let one = crate::plan::Plan {
+    let one = crate::plan::BuildPlan {
         documents: Some(largest),
         dim: job.model.dim,
         shards: 1,
         text_bytes: Some((largest as f64 * sample.text_bytes_per_document) as u64),
         terms: None,
         params: job.graph.params(1),
-        builder: Builder::named(&job.graph.builder).unwrap_or_default(),
+        builder: BuilderKind::named(&job.graph.builder).unwrap_or_default(),
         row_type: job.graph.row_type().unwrap_or_else(|| RowType::usual(job.model.metric)),
         questions: 0,
     };
     // What was embedded is there as well, as text and as f32.
     let fetched = one.text_bytes.unwrap_or(0).saturating_add(largest.saturating_mul(job.model.dim as u64 * 4));
-    Ok(Estimate {
+    Ok(BulkEstimate {
         documents,
         sampled: sample.documents,
         input_bytes: sample.input_bytes,
@@ -353,42 +324,9 @@ fn estimate(job: &Job, sample: &Sample, vectors: &mut Vectors<'_>, control: JobC
 }
 
 /// Parameters of shards that nothing says otherwise of.
-impl Default for Graph {
+impl Default for GraphSettings {
     fn default() -> Self {
         let params = BuildParams { m: 16, ef_construction: 200, seed: 0, threads: 1 };
-        Self::new(Builder::Native, &params, RowType::F16, None)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn slice(bytes: u64) -> Slice {
-        Slice { name: "n".into(), first: 0, bytes, version: "v".into() }
-    }
-
-    #[test]
-    fn slices_fill_partitions_and_partitions_shards() {
-        let cut = partitions([30, 30, 50, 10, 200, 5].map(slice).to_vec(), 10, 10.0);
-        let bytes: Vec<Vec<u64>> =
-            cut.iter().map(|part| part.slices.iter().map(|slice| slice.bytes).collect()).collect();
-        assert_eq!(bytes, [vec![30, 30], vec![50, 10], vec![200], vec![5]]);
-        assert_eq!(cut.iter().map(|part| part.documents).collect::<Vec<_>>(), [6, 6, 20, 1]);
-        assert_eq!(shards(&cut, 1_000), [4]);
-        assert_eq!(shards(&cut, 17), [3, 1]);
-        assert_eq!(shards(&cut, 1), [1, 1, 1, 1], "no shard without a partition");
-        assert_eq!(shards(&partitions(vec![slice(9); 8], 1, 9.0), 2), [2, 2, 2, 2]);
-    }
-
-    #[test]
-    fn names_of_partitions_tell_their_content() {
-        let name = |slice: Slice| Partition::new(3, vec![slice], 1.0).name;
-        let base = name(slice(7));
-        assert!(base.starts_with("000003-") && base.len() == 6 + 1 + 16, "{base}");
-        assert_eq!(name(slice(7)), base);
-        assert_ne!(name(slice(8)), base);
-        assert_ne!(name(Slice { version: "w".into(), ..slice(7) }), base);
-        assert_ne!(name(Slice { first: 1, ..slice(7) }), base);
+        Self::new(BuilderKind::Native, &params, RowType::F16, None)
     }
 }

@@ -9,7 +9,7 @@ use dyad_store::is_plain;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::graph_build::{BuildParams, Builder};
+use crate::graph_build::{BuildParams, BuilderKind};
 use crate::publish::is_shard_id;
 use crate::source::OnLong;
 
@@ -34,7 +34,7 @@ pub(super) const SHARDS: &str = "shards";
 
 /// A job: what is read, embedded, built and published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct BulkPlan {
     /// Version of this record.
     pub format_version: u32,
     /// Program and version.
@@ -46,9 +46,9 @@ pub struct Plan {
     /// The generation that the job publishes.
     pub generation: u64,
     /// What decides the index.
-    pub job: Job,
+    pub job: BulkJob,
     /// What it takes.
-    pub estimate: Estimate,
+    pub estimate: BulkEstimate,
     /// The model's, see [`Manifest::logit_scale`](dyad_index::manifest::Manifest::logit_scale). Absent where the inputs hold the vectors, and in plans of earlier
     /// releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ pub struct Plan {
 
 /// What decides the index that a job makes: two plans of one job are the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Job {
+pub struct BulkJob {
     /// URL of the index.
     pub index: String,
     /// URL of the place that the names of inputs are below.
@@ -73,7 +73,7 @@ pub struct Job {
     /// What becomes of documents that are longer than the model reads.
     pub on_long: OnLong,
     /// How shards are built.
-    pub graph: Graph,
+    pub graph: GraphSettings,
     /// By which BM25 analyses texts. Absent where it is English, as in earlier releases.
     #[serde(default, skip_serializing_if = "TextLanguage::is_english")]
     pub language: TextLanguage,
@@ -83,7 +83,7 @@ pub struct Job {
     pub shards: Vec<usize>,
 }
 
-impl Plan {
+impl BulkPlan {
     /// What is wrong with a plan that was read: field, expected, got.
     pub(super) fn flaw(&self) -> Option<(&'static str, String, String)> {
         let job = &self.job;
@@ -136,7 +136,7 @@ pub(super) fn is_digest(name: &str) -> bool {
 }
 
 /// A record that was read: what is wrong with it, as field, expected, got.
-pub(super) trait Checked {
+pub(super) trait CheckedRecord {
     fn flaw(&self) -> Option<(&'static str, String, String)>;
 }
 
@@ -145,7 +145,7 @@ fn flaw_of(files: &[FileEntry]) -> Option<(&'static str, String, String)> {
     bad.map(|file| ("files", "paths below their folder".to_owned(), format!("`{}`", file.path.escape_debug())))
 }
 
-impl Checked for PartitionDone {
+impl CheckedRecord for PartitionDone {
     fn flaw(&self) -> Option<(&'static str, String, String)> {
         if !is_digest(&self.folder) {
             return Some(("folder", "16 hexadecimal digits".to_owned(), format!("`{}`", self.folder.escape_debug())));
@@ -158,7 +158,7 @@ impl Checked for PartitionDone {
     }
 }
 
-impl Checked for ShardDone {
+impl CheckedRecord for ShardDone {
     fn flaw(&self) -> Option<(&'static str, String, String)> {
         if !is_shard_id(&self.shard.id) {
             return Some(("shard.id", "the name of a shard".to_owned(), format!("`{}`", self.shard.id.escape_debug())));
@@ -167,7 +167,7 @@ impl Checked for ShardDone {
     }
 }
 
-impl Checked for Plan {
+impl CheckedRecord for BulkPlan {
     fn flaw(&self) -> Option<(&'static str, String, String)> {
         Self::flaw(self)
     }
@@ -181,7 +181,7 @@ pub(super) struct CommitDone {
     pub(super) pointer: String,
 }
 
-impl Checked for CommitDone {
+impl CheckedRecord for CommitDone {
     fn flaw(&self) -> Option<(&'static str, String, String)> {
         None
     }
@@ -212,7 +212,7 @@ impl Reading {
 
 /// How shards are built.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Graph {
+pub struct GraphSettings {
     /// Name of the builder.
     pub builder: String,
     /// Links per node on the upper layers.
@@ -227,9 +227,9 @@ pub struct Graph {
     pub min_recall: Option<MinRecall>,
 }
 
-impl Graph {
+impl GraphSettings {
     /// As a record.
-    pub fn new(builder: Builder, params: &BuildParams, row_type: RowType, min_recall: Option<MinRecall>) -> Self {
+    pub fn new(builder: BuilderKind, params: &BuildParams, row_type: RowType, min_recall: Option<MinRecall>) -> Self {
         Self {
             builder: builder.get().name().to_owned(),
             m: params.m,
@@ -288,7 +288,7 @@ pub struct Slice {
 
 /// What a job takes, by a sample of its documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
+pub struct BulkEstimate {
     /// Documents of all inputs, or passages.
     pub documents: u64,
     /// Documents that were read for it, and embedded.

@@ -12,13 +12,13 @@ use fail::fail_point;
 
 use super::embed::{DOCUMENTS, KEYS};
 use super::keys::KeyMerge;
-use super::place::{Place, partition_folder, shard_record};
-use super::record::{ATTEMPTS, Partition, PartitionDone, Plan, ShardDone, VERSION};
+use super::place::{JobPlace, partition_folder, shard_record};
+use super::record::{ATTEMPTS, BulkPlan, Partition, PartitionDone, ShardDone, VERSION};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
-use crate::graph_build::{Builder, RecallGate, RecallTarget};
+use crate::graph_build::{BuilderKind, RecallGate, RecallTarget};
 use crate::job::{ShardBuilder, Spool, Workspace, thread_pool};
-use crate::job_error::JobError;
+use crate::job_error::BulkJobError;
 use crate::memory;
 use crate::publish::shard_id;
 use crate::source::{FileSource, VectorSource as _};
@@ -28,7 +28,7 @@ const EF: usize = 64;
 
 /// What a task did.
 #[derive(Debug)]
-pub struct Built {
+pub struct BuiltShard {
     /// The shard's record.
     pub done: ShardDone,
     /// Whether this task has put it; another one had before, or was faster.
@@ -43,20 +43,20 @@ pub fn shard(
     scratch: &Path,
     threads: usize,
     control: JobControl<'_>,
-) -> Result<Built, Error> {
+) -> Result<BuiltShard, Error> {
     let began = Instant::now();
-    let place = Place::open(url, control.cancel)?;
+    let place = JobPlace::open(url, control.cancel)?;
     let plan = place.plan()?;
     let count = plan.job.shards.len();
     let Some(partitions) = partitions_of(&plan, number) else {
-        return Err(JobError::NoTask { option: "shard", count, got: number }.into());
+        return Err(BulkJobError::NoTask { option: "shard", count, got: number }.into());
     };
     let index = Remote::open(&plan.job.index)?;
     let before = place.shard_done(number)?;
     if let Some(done) = &before {
         let name = format!("{SHARDS_DIR}/{}", done.shard.id);
         if place.wait(index.has_directory(&name, &done.shard.files))? {
-            return Ok(Built { done: done.clone(), is_new: false });
+            return Ok(BuiltShard { done: done.clone(), is_new: false });
         }
         // `gc` of the index, or a change of an index in a directory, removes what no generation names.
         control.progress.warn(&format!("files of shard {} are gone: it is built again", done.shard.id));
@@ -69,7 +69,7 @@ pub fn shard(
     let target = plan.job.graph.min_recall.map(RecallTarget::from);
     let params = plan.job.graph.params(threads);
     params.validate()?;
-    let builder = Builder::named(&plan.job.graph.builder).unwrap_or_default();
+    let builder = BuilderKind::named(&plan.job.graph.builder).unwrap_or_default();
     let builder = ShardBuilder {
         model: &plan.job.model,
         builder: builder.get(),
@@ -105,20 +105,20 @@ pub fn shard(
     };
     fail_point!("bulk-record");
     Ok(match place.put_record(&shard_record(number), &done, before.as_ref())? {
-        Some(done) => Built { done, is_new: false },
-        None => Built { done, is_new: true },
+        Some(done) => BuiltShard { done, is_new: false },
+        None => BuiltShard { done, is_new: true },
     })
 }
 
 /// The partitions of a shard; none where there is no such shard.
-pub(super) fn partitions_of(plan: &Plan, shard: usize) -> Option<&[Partition]> {
+pub(super) fn partitions_of(plan: &BulkPlan, shard: usize) -> Option<&[Partition]> {
     let count = *plan.job.shards.get(shard)?;
     let first: usize = plan.job.shards.iter().take(shard).sum();
     plan.job.partitions.get(first..first.checked_add(count)?)
 }
 
 /// The records of partitions, all of which have to be there.
-pub(super) fn all_done(place: &Place<'_>, partitions: &[Partition]) -> Result<Vec<PartitionDone>, Error> {
+pub(super) fn all_done(place: &JobPlace<'_>, partitions: &[Partition]) -> Result<Vec<PartitionDone>, Error> {
     let (mut done, mut missing) = (Vec::with_capacity(partitions.len()), Vec::new());
     for partition in partitions {
         match place.partition_done(partition)? {
@@ -131,14 +131,14 @@ pub(super) fn all_done(place: &Place<'_>, partitions: &[Partition]) -> Result<Ve
     }
     let (total, count) = (missing.len(), partitions.len());
     missing.truncate(5);
-    Err(JobError::NotDone { what: "partitions", total, count, first: missing, command: "embed" }.into())
+    Err(BulkJobError::NotDone { what: "partitions", total, count, first: missing, command: "embed" }.into())
 }
 
 /// Fetches partitions one after another into one spool.
 fn gather<'a>(
-    place: &Place<'_>,
+    place: &JobPlace<'_>,
     partitions: impl Iterator<Item = (&'a Partition, &'a PartitionDone)>,
-    plan: &Plan,
+    plan: &BulkPlan,
     scratch: &Path,
     control: JobControl<'_>,
 ) -> Result<crate::job::Spooled, Error> {

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use dyad_files::sync_dir;
 use dyad_index::calibration::{CERTIFICATE_FILE, Calibration};
-use dyad_index::ground_truth::Questions as QuestionVectors;
+use dyad_index::ground_truth::CertificateQuestions;
 use dyad_index::manifest::{Change, MinRecall, ShardEntry};
 use dyad_index::search::{NodeSet, VectorRows as _};
 use dyad_index::snapshot::Shard;
 use dyad_index::{Certificate, Deletions, GROUND_TRUTH_FILE, QuerySource, Snapshot};
 
-use super::{Outcome, commit};
+use super::{ChangeOutcome, commit};
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteCalibration, Draft, DraftShard};
 use crate::error::Error;
-use crate::graph_build::{Questions, certify_live, nearest_of};
+use crate::graph_build::{QuestionVectors, certify_live, nearest_of};
 use crate::job::{Workspace, entries_of, thread_pool};
 
 /// Beam width of which the recall before and after is told; that of a search that names none.
@@ -43,7 +43,11 @@ struct MeasuredShard {
 /// Measures recall and margins of every shard by these questions, and publishes them as the next generation: adaptive searches go by
 /// them from then on, and so do later deletions, additions and merges. An error where a shard has less than the recall that the
 /// index keeps.
-pub fn calibrate(config: &CalibrateConfig, questions: &Questions, control: JobControl<'_>) -> Result<Outcome, Error> {
+pub fn calibrate(
+    config: &CalibrateConfig,
+    questions: &QuestionVectors,
+    control: JobControl<'_>,
+) -> Result<ChangeOutcome, Error> {
     let base = Snapshot::open(&config.index)?;
     let workspace = Workspace::create(&config.index)?;
     let pool = thread_pool(config.threads)?;
@@ -87,7 +91,7 @@ pub fn calibrate(config: &CalibrateConfig, questions: &Questions, control: JobCo
 struct CalibrateShard<'a> {
     entry: &'a ShardEntry,
     shard: &'a Shard,
-    questions: &'a Questions,
+    questions: &'a QuestionVectors,
     min_recall: Option<MinRecall>,
     control: JobControl<'a>,
 }
@@ -98,7 +102,7 @@ impl CalibrateShard<'_> {
         let nodes = shard.dense.len();
         control.progress.begin(&format!("calibrate {}", entry.id), Unit::Documents, Some(nodes as u64));
         let (dim, values) = (self.questions.dim(), self.questions.values().to_vec());
-        let truth = nearest_of(&shard.dense, QuestionVectors::Vectors { dim, values }, control)?;
+        let truth = nearest_of(&shard.dense, CertificateQuestions::Vectors { dim, values }, control)?;
         let live = shard.live().cloned().unwrap_or_else(|| NodeSet::all(nodes));
         let certificate = certify_live(&shard.dense, &truth, &live, control)?;
         control.progress.advance(nodes as u64);

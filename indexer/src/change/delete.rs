@@ -9,7 +9,7 @@ use dyad_index::manifest::Change;
 
 use super::deletions::{locate, without};
 use super::passages::live_passages_of;
-use super::{MissingKeys, Outcome, commit};
+use super::{ChangeOutcome, MissingKeys, commit};
 use crate::control::JobControl;
 use crate::draft::Draft;
 use crate::error::Error;
@@ -28,12 +28,16 @@ pub struct DeleteConfig<'a> {
 }
 
 /// Deletes the documents with these keys, in one new generation. Keys that no document has are counted as rejected.
-pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<'_>) -> Result<Outcome, Error> {
+pub fn delete(index: &Path, keys: &[String], dry_run: bool, control: JobControl<'_>) -> Result<ChangeOutcome, Error> {
     delete_documents(&DeleteConfig { index, known: None, passages: false, dry_run }, keys, control)
 }
 
 /// Deletes documents as configured, in one new generation. Keys that no document has are counted as rejected.
-pub fn delete_documents(config: &DeleteConfig<'_>, keys: &[String], control: JobControl<'_>) -> Result<Outcome, Error> {
+pub fn delete_documents(
+    config: &DeleteConfig<'_>,
+    keys: &[String],
+    control: JobControl<'_>,
+) -> Result<ChangeOutcome, Error> {
     let base = Snapshot::open_after(config.index, config.known)?;
     let mut counts = Change { operation: "delete".to_owned(), ..Change::default() };
     let mut missing = MissingKeys::default();
@@ -66,5 +70,5 @@ pub fn delete_documents(config: &DeleteConfig<'_>, keys: &[String], control: Job
             shards: without(base, &nodes, control)?,
         }))
     })?;
-    Ok(Outcome { change: counts, missing, ..outcome })
+    Ok(ChangeOutcome { change: counts, missing, ..outcome })
 }

@@ -20,13 +20,13 @@ use super::merge_policy::mergeable;
 use super::metadata::write;
 use super::purged_texts::PurgedTexts;
 use super::upsert::{build_like, held_out};
-use super::{Outcome, commit};
+use super::{ChangeOutcome, commit};
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteShard, CompleteUpdates, Draft, DraftShard};
 use crate::error::Error;
 use crate::graph_build::{BuildParams, InitialGraph, RecallGate, RecallTarget};
 use crate::job::{ShardBuilder, Spool, Workspace, shard_label, thread_pool};
-use crate::plan::Plan;
+use crate::plan::BuildPlan;
 
 /// What to do about a damaged file.
 const DAMAGED: &str =
@@ -65,7 +65,7 @@ impl MergeConfig {
 
 /// Merges the shards that need it, in one new generation. Documents that others delete meanwhile are deleted in the new
 /// shards too.
-pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<Outcome, Error> {
+pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<ChangeOutcome, Error> {
     let base = Snapshot::open(&config.index)?;
     let max_documents = match config.memory {
         Some(memory) => {
@@ -124,7 +124,7 @@ pub(super) fn rewrite(
     without: &BTreeSet<&str>,
     change: Change,
     control: JobControl<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<ChangeOutcome, Error> {
     let (model, language) = (base.manifest().model.clone(), config.language_of(&base));
     let mut rewritten: Vec<Rewritten> = Vec::with_capacity(groups.len());
     let workspace = if config.dry_run { None } else { Some(Workspace::create(&config.index)?) };
@@ -151,15 +151,15 @@ pub(super) fn rewrite(
         Ok(Some(Draft { parent, min_recall, context, ..draft }))
     };
     let outcome = commit(&config.index, config.dry_run, base, prepare)?;
-    Ok(Outcome { change, ..outcome })
+    Ok(ChangeOutcome { change, ..outcome })
 }
 
 /// What a new shard of `live` documents takes.
-fn group_plan(base: &Snapshot, config: &MergeConfig, live: u64) -> Plan {
+fn group_plan(base: &Snapshot, config: &MergeConfig, live: u64) -> BuildPlan {
     let (builder, params, row_type) = build_like(base, config.threads);
     let dim = base.manifest().model.dim;
     let (documents, text_bytes, terms, questions) = (Some(live), None, None, 0);
-    Plan { documents, dim, shards: 1, text_bytes, terms, params, builder, row_type, questions }
+    BuildPlan { documents, dim, shards: 1, text_bytes, terms, params, builder, row_type, questions }
 }
 
 fn rewrite_group(

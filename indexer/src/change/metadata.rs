@@ -12,7 +12,7 @@ use dyad_index::manifest::Change;
 use dyad_index::snapshot::Shard;
 use rayon::prelude::*;
 
-use super::{MissingKeys, Outcome, commit};
+use super::{ChangeOutcome, MissingKeys, commit};
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteUpdates, Draft, DraftShard, ShardFiles};
 use crate::error::Error;
@@ -36,7 +36,7 @@ pub(super) type Changed = HashMap<String, String>;
 
 /// Replaces the metadata of documents, in one new generation. Texts and vectors stay, and nothing is embedded. Of several records of one key, the
 /// last counts; keys that no document has are counted as rejected.
-pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Result<Outcome, Error> {
+pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Result<ChangeOutcome, Error> {
     let base = Snapshot::open(&config.index)?;
     let read = ReadOptions { repeated_keys: true, metadata_only: true, ..config.read.clone() };
     let mut corpus = CorpusReader::open(&config.corpus, &read)?;
@@ -81,11 +81,11 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         let draft = Draft::of(&manifest.model, language, &change, shards);
         Ok(Some(Draft { parent, min_recall, context, ..draft }))
     })?;
-    Ok(Outcome { change, missing, ..outcome })
+    Ok(ChangeOutcome { change, missing, ..outcome })
 }
 
 /// Documents whose metadata are to change.
-pub(super) struct Found<'a> {
+pub(super) struct MetadataChanges<'a> {
     /// By shard, ascending: node and new metadata.
     pub(super) nodes: Vec<Vec<(u32, &'a str)>>,
     /// Keys that a document has, changed or not.
@@ -93,7 +93,7 @@ pub(super) struct Found<'a> {
 }
 
 /// Looks the documents up, and leaves out those that have these metadata.
-pub(super) fn locate<'a>(base: &Snapshot, changed: &'a Changed) -> Result<Found<'a>, Error> {
+pub(super) fn locate<'a>(base: &Snapshot, changed: &'a Changed) -> Result<MetadataChanges<'a>, Error> {
     let find =
         |(key, json): (&'a String, &'a String)| Ok(base.find(key)?.map(|(shard, node)| (shard, node, json.as_str())));
     let all: Vec<(usize, u32, &str)> =
@@ -113,7 +113,7 @@ pub(super) fn locate<'a>(base: &Snapshot, changed: &'a Changed) -> Result<Found<
         };
         *nodes = nodes.par_iter().map(differs).collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
     }
-    Ok(Found { nodes, known })
+    Ok(MetadataChanges { nodes, known })
 }
 
 /// Writes the changed metadata of every shard that has any, in addition to what was changed before, into directories of a

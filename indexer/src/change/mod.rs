@@ -62,7 +62,7 @@ pub use metadata::{MetadataConfig, update_metadata};
 pub use passages::{Passages, passages_of};
 pub use purge::{PurgeConfig, Purged, purge};
 pub use question_sample::embed_questions;
-pub use reembed::{Estimate, ReembedConfig, estimate, reembed};
+pub use reembed::{ReembedConfig, ReembedEstimate, estimate, reembed};
 pub use triage::Operation;
 pub use upsert::{upsert, upsert_after};
 pub use upsert_config::UpsertConfig;
@@ -76,7 +76,7 @@ const ATTEMPTS: usize = 50;
 
 /// What a change did, or would do.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct ChangeOutcome {
     /// The new generation; none where there was nothing to change, or nothing was to be changed.
     pub manifest: Option<Manifest>,
     /// What was read, and what became of it.
@@ -134,7 +134,7 @@ fn commit(
     dry_run: bool,
     base: Snapshot,
     mut prepare: impl FnMut(Option<&Snapshot>, &Snapshot) -> Result<Option<Draft>, Error>,
-) -> Result<Outcome, Error> {
+) -> Result<ChangeOutcome, Error> {
     // The first one is held to the end: what was copied of it may be purged only where it can be purged of the new shards too.
     let first = base;
     let (mut before, mut later): (Option<Snapshot>, Option<Snapshot>) = (None, None);
@@ -145,15 +145,15 @@ fn commit(
         let Some(draft) = prepare(last, base)? else {
             let change = Change::default();
             let (documents_after, missing) = (documents_before, MissingKeys::default());
-            return Ok(Outcome { manifest: None, change, documents_before, documents_after, missing });
+            return Ok(ChangeOutcome { manifest: None, change, documents_before, documents_after, missing });
         };
         let (change, documents_after) = (draft.change.clone(), draft.documents());
         let missing = MissingKeys::default();
         if dry_run {
-            return Ok(Outcome { manifest: None, change, documents_before, documents_after, missing });
+            return Ok(ChangeOutcome { manifest: None, change, documents_before, documents_after, missing });
         }
         if let Some(manifest) = publish(index, draft, false)? {
-            return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after, missing });
+            return Ok(ChangeOutcome { manifest: Some(manifest), change, documents_before, documents_after, missing });
         }
         let next = Snapshot::open_after(index, Some(base))?;
         before = later.replace(next);

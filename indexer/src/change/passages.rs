@@ -70,7 +70,7 @@ impl Lengths {
 }
 
 /// How an index holds a document of a batch.
-pub(super) enum Stored {
+pub(super) enum StoredForm {
     /// With the same key.
     AsIs((usize, u32)),
     /// As passages: where they are, and their numbers.
@@ -79,7 +79,7 @@ pub(super) enum Stored {
     Whole,
 }
 
-impl Stored {
+impl StoredForm {
     /// Nothing where it is new.
     pub(super) fn of(base: &Snapshot, passages: Passages, document: &Document) -> Result<Option<Self>, Error> {
         let found = base.find(&document.key)?;

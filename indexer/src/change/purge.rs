@@ -16,10 +16,10 @@ use dyad_index::shard::{DENSE_FILE, DenseShard};
 use super::merge::{MergeConfig, rewrite};
 use super::passages::passages_of;
 use super::purged_texts::PurgedTexts;
-use super::{MissingKeys, Outcome};
+use super::{ChangeOutcome, MissingKeys};
 use crate::control::JobControl;
 use crate::error::Error;
-use crate::gc::{self, Collected};
+use crate::gc::{self, CollectedGenerations};
 
 /// Times that the documents are removed, where other jobs bring them back, before a purge gives up.
 const ROUNDS: usize = 5;
@@ -30,9 +30,9 @@ const READERS_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct Purged {
     /// The current generation without the documents.
-    pub outcome: Outcome,
+    pub outcome: ChangeOutcome,
     /// The generations that were removed, or could not be because a process of this machine reads them.
-    pub collected: Collected,
+    pub collected: CollectedGenerations,
     /// The generations that were published, ascending: more than one where other jobs brought documents back meanwhile.
     pub published: Vec<Manifest>,
 }
@@ -90,7 +90,7 @@ fn keys_of<'k>(config: &PurgeConfig, keys: &'k [String]) -> Result<Cow<'k, [Stri
 impl Purged {
     /// Both rounds as one: the first one says what there was to purge.
     fn followed_by(self, next: Self) -> Self {
-        let outcome = Outcome {
+        let outcome = ChangeOutcome {
             manifest: next.outcome.manifest.or(self.outcome.manifest),
             documents_after: next.outcome.documents_after,
             ..self.outcome
@@ -99,7 +99,7 @@ impl Purged {
         removed.extend(next.collected.removed);
         let bytes = self.collected.bytes + next.collected.bytes;
         let published = self.published.into_iter().chain(next.published).collect();
-        Self { outcome, collected: Collected { removed, bytes, ..next.collected }, published }
+        Self { outcome, collected: CollectedGenerations { removed, bytes, ..next.collected }, published }
     }
 }
 
@@ -153,7 +153,7 @@ fn remove_when_unread(
     config: &PurgeConfig,
     affected: &BTreeSet<u64>,
     control: JobControl<'_>,
-) -> Result<Collected, Error> {
+) -> Result<CollectedGenerations, Error> {
     let MergeConfig { index, dry_run, .. } = &config.rewrite;
     let until = Instant::now() + config.wait;
     let mut collected = gc::remove(index, affected, *dry_run)?;

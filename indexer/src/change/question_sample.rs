@@ -9,8 +9,8 @@ use dyad_index::ModelRecord;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::Error;
-use crate::graph_build::{HELD_OUT, Questions};
-use crate::source::{Documents, VectorSource};
+use crate::graph_build::{HELD_OUT, QuestionVectors};
+use crate::source::{LocatedDocuments, VectorSource};
 
 /// A sample of at most [`HELD_OUT`] of these texts, by `seed`, as vectors of `source`, whose model must be `model`. What is asked more often is
 /// in it more often. Takes memory for the sample.
@@ -20,7 +20,7 @@ pub fn embed_questions(
     model: &ModelRecord,
     seed: u64,
     cancel: &Cancellation,
-) -> Result<Questions, Error> {
+) -> Result<QuestionVectors, Error> {
     if !source.model().same_space(model) {
         let (expected, got) = (model.fingerprint.clone(), source.model().fingerprint.clone());
         return Err(Error::ModelOfQuestions { model: model.name.clone(), expected, got });
@@ -33,12 +33,12 @@ pub fn embed_questions(
         Ok(Located { value: document, line: number as u64 + 1 })
     };
     let mut documents = texts.into_iter().enumerate().map(document);
-    let documents: &mut Documents<'_> = &mut documents;
+    let documents: &mut LocatedDocuments<'_> = &mut documents;
     let mut values = Vec::new();
     while let Some(embedded) = source.pull(documents, cancel)? {
         values.extend(embedded.row);
     }
-    Questions::checked(&path, numbers, values, model)
+    QuestionVectors::checked(&path, numbers, values, model)
 }
 
 /// The texts whose place has the smallest hash, in the order of these.

@@ -23,18 +23,18 @@ use dyad_index::{ModelRecord, Snapshot};
 
 use super::deletions::delete_nodes;
 use super::difference::Difference;
-use super::stored::{Stored, places};
+use super::stored::{StoredBatch, places};
 use super::upsert::build_like;
-use super::{ATTEMPTS, MissingKeys, Outcome};
+use super::{ATTEMPTS, ChangeOutcome, MissingKeys};
 use crate::context_error::ContextError;
 use crate::control::JobControl;
 use crate::draft::{CompleteShard, Draft, DraftShard};
 use crate::error::Error;
-use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
-use crate::job::{KeptShards, Pass, ShardBuilder, Spooled, Workspace, shard_label, thread_pool};
-use crate::plan::Plan;
+use crate::graph_build::{BuildParams, BuilderKind, QuestionVectors, RecallGate, RecallTarget};
+use crate::job::{IndexPass, KeptShards, ShardBuilder, Spooled, Workspace, shard_label, thread_pool};
+use crate::plan::BuildPlan;
 use crate::publish::publish;
-use crate::source::{Batch, VectorSource};
+use crate::source::{DocumentBatch, VectorSource};
 
 /// Most shards.
 const MOST_SHARDS: usize = 256;
@@ -50,7 +50,7 @@ pub struct ReembedConfig {
     pub max_documents: u64,
     /// Threads of the graphs' build.
     pub threads: usize,
-    /// Questions by which recall is measured, embedded by the new model, see [`Questions::open`]; by default documents.
+    /// Questions by which recall is measured, embedded by the new model, see [`QuestionVectors::open`]; by default documents.
     pub queries: Option<PathBuf>,
     /// Minimum recall of every shard; by default that which the index keeps.
     pub target: Option<RecallTarget>,
@@ -62,7 +62,7 @@ pub struct ReembedConfig {
 
 /// What re-embedding an index would take, from a sample of its documents.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Estimate {
+pub struct ReembedEstimate {
     /// Live documents.
     pub documents: u64,
     /// Documents that were embedded for it.
@@ -97,14 +97,14 @@ pub fn reembed(
     config: &ReembedConfig,
     source: &mut dyn VectorSource,
     control: JobControl<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<ChangeOutcome, Error> {
     let base = Snapshot::open(&config.index)?;
     let model = source.model().clone();
     let (documents, old) = (base.manifest().documents(), base.manifest().model.clone());
     check_source(&base, source)?;
     let workspace = Workspace::create(&config.index)?;
     let (builder, params, row_type) = kind(&base, &model, config.threads);
-    let questions = config.queries.as_ref().map(|path| Questions::open(path, &model, params.seed)).transpose()?;
+    let questions = config.queries.as_ref().map(|path| QuestionVectors::open(path, &model, params.seed)).transpose()?;
     let kept = config.target.map(RecallTarget::kept).or(base.manifest().min_recall);
     let gate = RecallGate {
         questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
@@ -124,15 +124,15 @@ pub fn reembed(
         let shard = Shard::open_dir(&complete.dir)?;
         Ok(Fresh { complete, shard, gone: BTreeSet::new() })
     };
-    let pass = |first: usize, shards: usize, source: &mut dyn VectorSource, documents: &mut dyn Batch| {
+    let pass = |first: usize, shards: usize, source: &mut dyn VectorSource, documents: &mut dyn DocumentBatch| {
         let terms = plan.terms_of_a_shard();
         let (workspace, language) = (workspace.path(), Some(language));
-        let pass = Pass { workspace, model: &model, row_type, language, first, shards, terms, control };
+        let pass = IndexPass { workspace, model: &model, row_type, language, first, shards, terms, control };
         Ok::<_, Error>(pass.run(documents, source)?.shards)
     };
 
     let (mut fresh, logit_scale) = (Vec::new(), source.logit_scale(control.cancel)?);
-    let spooled = pass(0, plan.shards, source, &mut Stored::all(&base))?;
+    let spooled = pass(0, plan.shards, source, &mut StoredBatch::all(&base))?;
     let count = spooled.len();
     kept_shards.remove_others(&spooled, &shard)?;
     for (number, spooled) in spooled.into_iter().enumerate() {
@@ -154,7 +154,7 @@ pub fn reembed(
             }
             let new = since(last, &current, &mut fresh, control)?;
             if !new.is_empty() {
-                let spooled = pass(next, 1, source, &mut Stored::of(&current, new))?;
+                let spooled = pass(next, 1, source, &mut StoredBatch::of(&current, new))?;
                 next += 1;
                 for spooled in spooled {
                     fresh.push(build(&mut kept_shards, spooled, "meanwhile")?);
@@ -176,7 +176,7 @@ pub fn reembed(
             source.published();
             kept_shards.published();
             let missing = MissingKeys::default();
-            return Ok(Outcome { manifest: Some(manifest), change, documents_before, documents_after, missing });
+            return Ok(ChangeOutcome { manifest: Some(manifest), change, documents_before, documents_after, missing });
         }
     }
     Err(Error::Contended)
@@ -207,7 +207,7 @@ pub fn estimate(
     config: &ReembedConfig,
     source: &mut dyn VectorSource,
     control: JobControl<'_>,
-) -> Result<Estimate, Error> {
+) -> Result<ReembedEstimate, Error> {
     let base = Snapshot::open(&config.index)?;
     let model = source.model().clone();
     check_source(&base, source)?;
@@ -215,7 +215,7 @@ pub fn estimate(
     let live: Vec<(usize, u32)> = places(&base).collect();
     let sampled = live.len().min(SAMPLE);
     let chosen = (0..sampled).filter_map(|at| live.get(at * live.len() / sampled).copied()).collect();
-    let mut sample = Stored::of(&base, chosen);
+    let mut sample = StoredBatch::of(&base, chosen);
     let (began, mut embedded) = (Instant::now(), 0_u64);
     while source.pull(&mut sample, control.cancel)?.is_some() {
         embedded += 1;
@@ -224,8 +224,8 @@ pub fn estimate(
     let scale = documents as f64 / embedded.max(1) as f64;
     let text_bytes = (sample.bytes as f64 * scale) as u64;
     let plan = plan_of(config, documents, model.dim, kind(&base, &model, config.threads), 0)?;
-    let plan = Plan { text_bytes: Some(text_bytes), ..plan };
-    Ok(Estimate {
+    let plan = BuildPlan { text_bytes: Some(text_bytes), ..plan };
+    Ok(ReembedEstimate {
         documents,
         sampled,
         text_bytes,
@@ -242,10 +242,10 @@ fn plan_of(
     config: &ReembedConfig,
     documents: u64,
     dim: usize,
-    (builder, params, row_type): (Builder, BuildParams, RowType),
+    (builder, params, row_type): (BuilderKind, BuildParams, RowType),
     questions: usize,
-) -> Result<Plan, Error> {
-    let plan = Plan {
+) -> Result<BuildPlan, Error> {
+    let plan = BuildPlan {
         documents: Some(documents),
         dim,
         shards: shards(documents, config.max_documents),
@@ -290,7 +290,7 @@ fn refuse_same(base: &Snapshot, source: &dyn VectorSource) -> Result<(), Error> 
 }
 
 /// As the index is built, with the usual rows of the new model's metric where that is another one.
-fn kind(base: &Snapshot, model: &ModelRecord, threads: usize) -> (Builder, BuildParams, RowType) {
+fn kind(base: &Snapshot, model: &ModelRecord, threads: usize) -> (BuilderKind, BuildParams, RowType) {
     let (builder, params, row_type) = build_like(base, threads);
     let same = base.manifest().model.metric == model.metric;
     (builder, params, if same { row_type } else { RowType::usual(model.metric) })

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::Error;
-use crate::source::Documents;
+use crate::source::LocatedDocuments;
 
 /// A document as it is written, one JSON array per line: line, key, title, text, metadata as text, and its place.
 type StagedRecord = (u64, String, String, String, Option<Metadata>, Option<StagedPlace>);
@@ -97,7 +97,7 @@ impl Staged {
     /// Reads a whole batch; `look` is called for every document, in order. Its file in `workspace` has no name afterwards.
     pub(super) fn read(
         workspace: &Path,
-        documents: &mut Documents<'_>,
+        documents: &mut LocatedDocuments<'_>,
         mut look: impl FnMut(&Document) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let mut file = BufWriter::with_capacity(1 << 18, unnamed(&workspace.join("batch.jsonl"))?);

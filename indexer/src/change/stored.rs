@@ -5,7 +5,7 @@ use dyad_index::Snapshot;
 
 use super::difference::live_nodes;
 use super::last_document::LastDocument;
-use crate::source::Batch;
+use crate::source::DocumentBatch;
 
 /// The live documents of a generation, by shard and node.
 pub(super) fn places(base: &Snapshot) -> impl Iterator<Item = (usize, u32)> + '_ {
@@ -14,7 +14,7 @@ pub(super) fn places(base: &Snapshot) -> impl Iterator<Item = (usize, u32)> + '_
 }
 
 /// Documents of a generation as they are stored.
-pub(super) struct Stored<'a> {
+pub(super) struct StoredBatch<'a> {
     base: &'a Snapshot,
     places: Box<dyn Iterator<Item = (usize, u32)> + 'a>,
     /// Of titles and texts so far.
@@ -22,7 +22,7 @@ pub(super) struct Stored<'a> {
     documents: LastDocument,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredBatch<'a> {
     pub(super) fn all(base: &'a Snapshot) -> Self {
         Self { base, places: Box::new(places(base)), bytes: 0, documents: LastDocument::default() }
     }
@@ -41,7 +41,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-impl Iterator for Stored<'_> {
+impl Iterator for StoredBatch<'_> {
     type Item = Result<Located<Document>, dyad_corpus::Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -54,7 +54,7 @@ impl Iterator for Stored<'_> {
     }
 }
 
-impl Batch for Stored<'_> {
+impl DocumentBatch for StoredBatch<'_> {
     fn text_bytes(&self) -> Option<u64> {
         None
     }

@@ -7,12 +7,12 @@ use dyad_index::Snapshot;
 
 use super::last_document::LastDocument;
 use super::metadata::Changed;
-use super::passages::{Lengths, Passages, Stored, is_passage, passage};
+use super::passages::{Lengths, Passages, StoredForm, is_passage, passage};
 use super::staged::key_hash;
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::job::{Spool, metadata_json};
-use crate::source::{Documents, ever_shorter};
+use crate::source::{LocatedDocuments, ever_shorter};
 
 /// Keys that an error lists.
 const TOLD: usize = 20;
@@ -52,7 +52,7 @@ enum Decision {
 
 /// Passes on those documents of a batch that need a vector.
 pub(super) struct Triage<'a, 'd> {
-    pub(super) documents: &'a mut Documents<'d>,
+    pub(super) documents: &'a mut LocatedDocuments<'d>,
     pub(super) base: &'a Snapshot,
     pub(super) operation: Operation,
     /// Whether the source has a vector for every document, changed or not: then all of them are passed on.
@@ -142,7 +142,7 @@ impl Triage<'_, '_> {
     }
 
     fn decide(&mut self, document: &Document) -> Result<Decision, Error> {
-        let Some(stored) = Stored::of(self.base, self.passages, document)? else { return Ok(Decision::Embed) };
+        let Some(stored) = StoredForm::of(self.base, self.passages, document)? else { return Ok(Decision::Embed) };
         match self.operation {
             Operation::Append { skip_existing: true } => {
                 self.unchanged += 1;
@@ -159,13 +159,13 @@ impl Triage<'_, '_> {
             return Ok(Decision::Embed);
         }
         let (shard, node) = match stored {
-            Stored::AsIs(place) => place,
-            Stored::Passages(passages) if self.passages == Passages::Source => {
+            StoredForm::AsIs(place) => place,
+            StoredForm::Passages(passages) if self.passages == Passages::Source => {
                 let same = self.base.find(&document.key)?.is_none() && self.is_stored_as(document, passages)?;
                 self.unchanged += u64::from(same);
                 return Ok(if same { Decision::Skip } else { Decision::Embed });
             }
-            Stored::Passages(_) | Stored::Whole => return Ok(Decision::Embed),
+            StoredForm::Passages(_) | StoredForm::Whole => return Ok(Decision::Embed),
         };
         let claims = passage(&document.key, document.metadata.as_ref()).is_some();
         if self.passages == Passages::Source && !claims && is_passage(self.base, &document.key, (shard, node))? {

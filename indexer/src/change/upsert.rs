@@ -11,35 +11,35 @@ use super::passages::Passages;
 use super::upsert_config::UpsertConfig;
 use super::upsert_job::UpsertJob;
 use super::upsert_progress::UpsertProgress;
-use super::{Outcome, commit};
+use super::{ChangeOutcome, commit};
 use crate::control::JobControl;
 use crate::error::Error;
-use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
+use crate::graph_build::{BuildParams, BuilderKind, QuestionVectors, RecallGate, RecallTarget};
 use crate::job::{ShardBuilder, Workspace, thread_pool};
-use crate::plan::Plan;
+use crate::plan::BuildPlan;
 use crate::publish::check_model;
-use crate::source::{Batch, VectorSource};
+use crate::source::{DocumentBatch, VectorSource};
 
 /// How the shards of an index are built: as its largest one was.
-pub(super) fn build_like(base: &Snapshot, threads: usize) -> (Builder, BuildParams, RowType) {
+pub(super) fn build_like(base: &Snapshot, threads: usize) -> (BuilderKind, BuildParams, RowType) {
     let largest = base.shards().iter().max_by_key(|shard| shard.dense.len());
     let Some(largest) = largest else {
         let row_type = RowType::usual(base.manifest().model.metric);
-        return (Builder::default(), BuildParams { m: 16, ef_construction: 200, seed: 0, threads }, row_type);
+        return (BuilderKind::default(), BuildParams { m: 16, ef_construction: 200, seed: 0, threads }, row_type);
     };
     let BuildRecord { builder, m, ef_construction, seed, .. } = &largest.dense.meta().build;
     let params = BuildParams { m: *m, ef_construction: *ef_construction, seed: *seed, threads };
-    (Builder::named(builder).unwrap_or_default(), params, largest.dense.header().row_type)
+    (BuilderKind::named(builder).unwrap_or_default(), params, largest.dense.header().row_type)
 }
 
 /// The held-out questions by which the first of these shards that has any was measured.
-pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Result<Option<Questions>, Error> {
+pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Result<Option<QuestionVectors>, Error> {
     for shard in shards {
         let path = shard.ground_truth_path();
         if shard.certificate().source == QuerySource::HeldOut && path.exists() {
             let truth = GroundTruth::open(&path, shard.dense.meta().model.dim, shard.dense.len())?;
-            if let ground_truth::Questions::Vectors { dim, values } = truth.questions {
-                return Ok(Some(Questions::of(values, dim)));
+            if let ground_truth::CertificateQuestions::Vectors { dim, values } = truth.questions {
+                return Ok(Some(QuestionVectors::of(values, dim)));
             }
         }
     }
@@ -56,10 +56,10 @@ pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Resul
 /// index is unchanged.
 pub fn upsert(
     config: &UpsertConfig,
-    batch: &mut dyn Batch,
+    batch: &mut dyn DocumentBatch,
     source: &mut dyn VectorSource,
     control: JobControl<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<ChangeOutcome, Error> {
     upsert_after(config, None, batch, source, control)
 }
 
@@ -68,10 +68,10 @@ pub fn upsert(
 pub fn upsert_after(
     config: &UpsertConfig,
     known: Option<&Snapshot>,
-    batch: &mut dyn Batch,
+    batch: &mut dyn DocumentBatch,
     source: &mut dyn VectorSource,
     control: JobControl<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<ChangeOutcome, Error> {
     let base = Snapshot::open_after(&config.index, known)?;
     let model = source.model().clone();
     check_model(&config.index, &model)?;
@@ -80,7 +80,7 @@ pub fn upsert_after(
     params.validate()?;
     let workspace = Workspace::create(&config.index)?;
     let questions = match &config.queries {
-        Some(path) => Some(Questions::open(path, &model, params.seed)?),
+        Some(path) => Some(QuestionVectors::open(path, &model, params.seed)?),
         None => held_out(base.shards())?,
     };
     let gate = RecallGate {
@@ -116,18 +116,18 @@ pub fn upsert_after(
         }
         outcome.documents_after += spooled;
     }
-    Ok(Outcome { change, ..outcome })
+    Ok(ChangeOutcome { change, ..outcome })
 }
 
 /// Refuses a batch for which the disk has too little room.
 fn check_room(
     config: &UpsertConfig,
     source: &dyn VectorSource,
-    batch: &dyn Batch,
-    (builder, params, row_type): (Builder, BuildParams, RowType),
+    batch: &dyn DocumentBatch,
+    (builder, params, row_type): (BuilderKind, BuildParams, RowType),
     gate: &RecallGate<'_>,
 ) -> Result<(), Error> {
-    let plan = Plan {
+    let plan = BuildPlan {
         documents: source.documents(),
         dim: source.model().dim,
         shards: 1,

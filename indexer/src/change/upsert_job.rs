@@ -18,7 +18,7 @@ use super::deletions::{add, delete_nodes, locate, without};
 use super::difference::Difference;
 use super::last_document::LastDocument;
 use super::metadata;
-use super::passages::{Passages, Stored, documents_of, is_passage, is_stored, numbered};
+use super::passages::{Passages, StoredForm, documents_of, is_passage, is_stored, numbered};
 use super::staged::{Staged, key_hash};
 use super::triage::{Existing, Operation, Triage};
 use super::upsert_config::UpsertConfig;
@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
 use crate::job::{ShardBuilder, Spool};
 use crate::publish::check_model;
-use crate::source::{Batch, Documents, VectorSource};
+use crate::source::{DocumentBatch, LocatedDocuments, VectorSource};
 
 /// A batch on its way into an index.
 pub(super) struct UpsertJob<'a> {
@@ -51,7 +51,7 @@ pub(super) struct UpsertJob<'a> {
 
 impl UpsertJob<'_> {
     /// The first pass: reads the whole batch, and indexes what `base` does not hold.
-    pub(super) fn index(&mut self, base: &Snapshot, batch: &mut dyn Batch) -> Result<(), Error> {
+    pub(super) fn index(&mut self, base: &Snapshot, batch: &mut dyn DocumentBatch) -> Result<(), Error> {
         self.config.operation.name().clone_into(&mut self.progress.change.operation);
         if self.source.is_in_step() {
             self.progress.change.read = self.pass(base, batch)?;
@@ -70,14 +70,14 @@ impl UpsertJob<'_> {
     }
 
     /// Writes the batch to disk, and refuses documents to append that the index holds.
-    fn stage(&self, base: &Snapshot, batch: &mut dyn Batch) -> Result<Staged, Error> {
+    fn stage(&self, base: &Snapshot, batch: &mut dyn DocumentBatch) -> Result<Staged, Error> {
         let (config, control) = (self.config, self.control);
         let mut existing = Existing::default();
         let refused = config.operation == Operation::Append { skip_existing: false };
         control.progress.begin("read", Unit::Bytes, batch.file_bytes());
         let staged = Staged::read(self.workspace, batch, |document| {
             control.check()?;
-            if refused && Stored::of(base, config.passages, document)?.is_some() {
+            if refused && StoredForm::of(base, config.passages, document)?.is_some() {
                 existing.add(&document.key);
             }
             Ok(())
@@ -88,7 +88,7 @@ impl UpsertJob<'_> {
     }
 
     /// Indexes those of the documents that `base` does not hold as they are, and returns how many vectors came.
-    fn pass(&mut self, base: &Snapshot, documents: &mut Documents<'_>) -> Result<u64, Error> {
+    fn pass(&mut self, base: &Snapshot, documents: &mut LocatedDocuments<'_>) -> Result<u64, Error> {
         let (control, config, progress) = (self.control, self.config, &mut self.progress);
         let mut check = RowCheck::new(self.shard.model.dim, self.shard.model.metric, self.shard.row_type);
         let mut spool = Spool::create(self.workspace, progress.passes, self.shard.language, None)?;

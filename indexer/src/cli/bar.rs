@@ -3,20 +3,20 @@
 use std::sync::{Mutex, PoisonError};
 
 use dyad_command::ProgressBar;
-use dyad_indexer::control::{Progress, Unit};
+use dyad_indexer::control::{JobProgress, Unit};
 
 /// Draws or logs the current stage.
 #[derive(Default)]
-pub(super) struct Bar(Mutex<Option<Stage>>);
+pub(super) struct ProgressReporter(Mutex<Option<ProgressStage>>);
 
-struct Stage {
+struct ProgressStage {
     name: String,
     unit: Unit,
     bar: ProgressBar,
 }
 
-impl Bar {
-    fn with<T>(&self, act: impl FnOnce(&mut Option<Stage>) -> T) -> T {
+impl ProgressReporter {
+    fn with<T>(&self, act: impl FnOnce(&mut Option<ProgressStage>) -> T) -> T {
         // The stage is valid even if the lock is poisoned.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -30,7 +30,7 @@ impl Bar {
     }
 }
 
-impl Progress for Bar {
+impl JobProgress for ProgressReporter {
     fn begin(&self, stage: &str, unit: Unit, total: Option<u64>) {
         let template = match (total, unit) {
             (Some(_), Unit::Documents) => {
@@ -44,7 +44,7 @@ impl Progress for Bar {
             (None, Unit::Documents | Unit::Nodes | Unit::Searches) => "{prefix:<16} {spinner} {elapsed}",
             (None, Unit::Bytes) => "{prefix:<16} {spinner} {bytes}, {bytes_per_sec}",
         };
-        let begun = Stage { name: stage.to_owned(), unit, bar: ProgressBar::new(stage, total, template) };
+        let begun = ProgressStage { name: stage.to_owned(), unit, bar: ProgressBar::new(stage, total, template) };
         self.with(|stage| *stage = Some(begun));
     }
 
@@ -58,7 +58,7 @@ impl Progress for Bar {
     }
 
     fn finish(&self) {
-        if let Some(Stage { name, bar, .. }) = self.with(Option::take) {
+        if let Some(ProgressStage { name, bar, .. }) = self.with(Option::take) {
             let seconds = bar.elapsed().as_secs_f64();
             drop(bar);
             tracing::info!("{name}: {seconds:.1} s");
@@ -74,7 +74,7 @@ impl Progress for Bar {
     }
 }
 
-impl Stage {
+impl ProgressStage {
     fn line(&self) -> String {
         let (done, rate) = (self.bar.position(), self.bar.per_second());
         let unit = match self.unit {
@@ -103,8 +103,11 @@ mod tests {
     #[test]
     fn a_log_line_has_rate_and_time_left() {
         let name = "graph 1/2";
-        let stage =
-            Stage { name: name.to_owned(), unit: Unit::Documents, bar: ProgressBar::new(name, Some(100), "{pos}") };
+        let stage = ProgressStage {
+            name: name.to_owned(),
+            unit: Unit::Documents,
+            bar: ProgressBar::new(name, Some(100), "{pos}"),
+        };
         for _ in 0..5 {
             std::thread::sleep(Duration::from_millis(20));
             stage.bar.advance(5);

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use dyad_command::cancel_on_signal;
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::Builder;
-use dyad_indexer::job::{BuildConfig, Summary, build_index};
+use dyad_indexer::graph_build::BuilderKind;
+use dyad_indexer::job::{BuildConfig, BuildSummary, build_index};
 use dyad_indexer::memory;
 use dyad_indexer::plan::{Bytes, Shards};
 use dyad_indexer::source::Corpus;
 
-use super::bar::Bar;
+use super::bar::ProgressReporter;
 use super::documents;
 use super::graph::GraphArguments;
 use super::language::LanguageArguments;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors"]))]
-pub(super) struct Arguments {
+pub(super) struct BuildArguments {
     #[command(flatten)]
-    documents: documents::Arguments,
+    documents: documents::DocumentArguments,
     /// Shards; more shards take less memory to build, one is fastest to search
     #[arg(long, default_value_t = 1)]
     shards: usize,
@@ -55,7 +55,7 @@ enum Choice {
     HnswRsInt8,
 }
 
-impl From<Choice> for Builder {
+impl From<Choice> for BuilderKind {
     fn from(choice: Choice) -> Self {
         match choice {
             Choice::Native => Self::Native,
@@ -65,7 +65,7 @@ impl From<Choice> for Builder {
     }
 }
 
-pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: BuildArguments) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let target = arguments.graph.target()?;
     let cancel = cancel_on_signal()?;
@@ -74,7 +74,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         arguments.memory.is_none() || !documents.splits_long(),
         "`--memory` counts documents beforehand, which `--on-long split` makes more of. Split all with `--split WORDS`"
     );
-    let documents::Opened { mut corpus, mut source, encoder: _encoder } = documents.open(true, &cancel)?;
+    let documents::OpenedDocuments { mut corpus, mut source, encoder: _encoder } = documents.open(true, &cancel)?;
     if let Corpus::File { read, .. } = &mut corpus {
         read.allow_empty = arguments.allow_empty;
     }
@@ -93,13 +93,13 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         index: documents.index,
         queries: documents.queries,
     };
-    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     let summary = build_index(&config, source.as_mut(), control)?;
     close(&config, &summary, started.elapsed())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn close(config: &BuildConfig, summary: &Summary, took: Duration) -> io::Result<()> {
+fn close(config: &BuildConfig, summary: &BuildSummary, took: Duration) -> io::Result<()> {
     let manifest = &summary.manifest;
     let mut out = io::stdout().lock();
     writeln!(

@@ -11,12 +11,12 @@ use dyad_corpus::queries::QuestionTexts;
 use dyad_index::manifest;
 use dyad_indexer::change::{CalibrateConfig, calibrate, embed_questions};
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::Questions;
+use dyad_indexer::graph_build::QuestionVectors;
 use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
 
-use super::bar::Bar;
-use super::change::{Report, close};
+use super::bar::ProgressReporter;
+use super::change::{ReportArguments, close};
 use super::documents::threads;
 use super::model::ModelArguments;
 use super::services::ServiceCalls;
@@ -52,13 +52,13 @@ pub(super) struct CalibrateArguments {
     #[command(flatten)]
     credentials: CredentialOptions,
     #[command(flatten)]
-    report: Report,
+    report: ReportArguments,
 }
 
 pub(super) fn run(arguments: &CalibrateArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let questions = arguments.questions(&cancel)?;
-    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     let config = CalibrateConfig {
         index: arguments.index.clone(),
         threads: threads(arguments.threads)?,
@@ -74,10 +74,10 @@ fn holds_vectors(path: &Path) -> bool {
 }
 
 impl CalibrateArguments {
-    fn questions(&self, cancel: &Cancellation) -> anyhow::Result<Questions> {
+    fn questions(&self, cancel: &Cancellation) -> anyhow::Result<QuestionVectors> {
         let model = manifest::current(&self.index)?.model;
         if holds_vectors(&self.queries) {
-            return Ok(Questions::open(&self.queries, &model, self.seed)?);
+            return Ok(QuestionVectors::open(&self.queries, &model, self.seed)?);
         }
         let texts = QuestionTexts::open(&self.queries).context("--queries")?;
         // Dropped after its client, which is created below.

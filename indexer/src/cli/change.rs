@@ -10,20 +10,19 @@ use dyad_corpus::KeyLines;
 use dyad_files::space::{boundless, free_space};
 use dyad_index::TextLanguage;
 use dyad_indexer::change::{
-    DeleteConfig, MergeConfig, MetadataConfig, MissingKeys, Operation, Outcome, PurgeConfig, UpsertConfig,
-    delete_documents, merge, purge, update_metadata, upsert,
+    self, ChangeOutcome, DeleteConfig, MergeConfig, MetadataConfig, MissingKeys, Operation, PurgeConfig, UpsertConfig,
 };
 use dyad_indexer::control::JobControl;
-use dyad_indexer::gc::{Collected, gc};
+use dyad_indexer::gc::{self, CollectedGenerations};
 use dyad_indexer::plan::Bytes;
 use serde_json::json;
 
-use super::bar::Bar;
+use super::bar::ProgressReporter;
 use super::documents;
 
 /// How a change is made and reported.
 #[derive(Debug, clap::Args)]
-pub(super) struct Report {
+pub(super) struct ReportArguments {
     /// Change nothing; say what would be changed
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -36,20 +35,20 @@ pub(super) struct Report {
 #[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors"]))]
 pub(super) struct AppendArguments {
     #[command(flatten)]
-    documents: documents::Arguments,
+    documents: documents::DocumentArguments,
     /// Leave documents whose keys are in the index as they are there, so that a batch can be sent again. Without, they are an
     /// error
     #[arg(long)]
     skip_existing: bool,
     #[command(flatten)]
-    report: Report,
+    report: ReportArguments,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["embeddings", "encoder", "model", "vectors", "metadata_only"]))]
 pub(super) struct UpsertArguments {
     #[command(flatten)]
-    documents: documents::Arguments,
+    documents: documents::DocumentArguments,
     /// Replace metadata only: of each record, key and `metadata` are read. Texts and vectors stay, and nothing is embedded
     #[arg(long, conflicts_with = "split")]
     metadata_only: bool,
@@ -57,7 +56,7 @@ pub(super) struct UpsertArguments {
     #[arg(long, requires = "metadata_only")]
     allow_missing: bool,
     #[command(flatten)]
-    report: Report,
+    report: ReportArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -75,7 +74,7 @@ pub(super) struct DeleteArguments {
     #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
-    report: Report,
+    report: ReportArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -93,7 +92,7 @@ pub(super) struct MergeArguments {
     #[command(flatten)]
     rewrite: RewriteArguments,
     #[command(flatten)]
-    report: Report,
+    report: ReportArguments,
 }
 
 /// How shards are written again.
@@ -136,7 +135,7 @@ pub(super) struct PurgeArguments {
     #[command(flatten)]
     rewrite: RewriteArguments,
     #[command(flatten)]
-    report: Report,
+    report: ReportArguments,
 }
 
 /// Age of what is removed from an object store, where none is given.
@@ -155,7 +154,7 @@ pub(super) struct GcArguments {
     #[arg(long, value_name = "TIME", value_parser = age)]
     older_than: Option<Duration>,
     #[command(flatten)]
-    report: Report,
+    report: ReportArguments,
 }
 
 pub(super) fn age(text: &str) -> Result<Duration, String> {
@@ -193,23 +192,27 @@ pub(super) fn append(arguments: &AppendArguments) -> anyhow::Result<ExitCode> {
     add(&arguments.documents, &arguments.report, operation)
 }
 
-pub(super) fn replace(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn upsert(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
     if arguments.metadata_only {
         let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-        let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+        let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
         let documents = arguments.documents;
         let (read, dry_run) = (documents.read_options()?, arguments.report.dry_run);
         let config = MetadataConfig { read, dry_run, corpus: documents.corpus_path()?, index: documents.index };
-        let outcome = update_metadata(&config, control)?;
+        let outcome = change::update_metadata(&config, control)?;
         close(&config.index, &outcome, None, &arguments.report, began)?;
         return missing(&outcome, arguments.allow_missing);
     }
     add(&arguments.documents, &arguments.report, Operation::Upsert)
 }
 
-fn add(documents: &documents::Arguments, report: &Report, operation: Operation) -> anyhow::Result<ExitCode> {
+fn add(
+    documents: &documents::DocumentArguments,
+    report: &ReportArguments,
+    operation: Operation,
+) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let documents::Opened { corpus, mut source, encoder: _encoder } = documents.open(false, &cancel)?;
+    let documents::OpenedDocuments { corpus, mut source, encoder: _encoder } = documents.open(false, &cancel)?;
     let config = UpsertConfig {
         operation,
         threads: documents.threads()?,
@@ -219,10 +222,10 @@ fn add(documents: &documents::Arguments, report: &Report, operation: Operation) 
         queries: documents.queries.clone(),
         passages: documents.passages(),
     };
-    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     // In a set of vectors each key comes once.
     let mut batch = corpus.open(operation == Operation::Upsert && !source.is_in_step())?;
-    let outcome = upsert(&config, batch.as_mut(), source.as_mut(), control)?;
+    let outcome = change::upsert(&config, batch.as_mut(), source.as_mut(), control)?;
     anyhow::ensure!(
         outcome.change.read > outcome.change.rejected,
         "there is no document to index ({} records were read, {} of them skipped): the index is unchanged. Look at what `--corpus` or \
@@ -233,31 +236,31 @@ fn add(documents: &documents::Arguments, report: &Report, operation: Operation) 
     close(&config.index, &outcome, None, report, began)
 }
 
-pub(super) fn remove(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     let DeleteArguments { index, passages, report, .. } = arguments;
     let config = DeleteConfig { index, known: None, passages: *passages, dry_run: report.dry_run };
-    let outcome = delete_documents(&config, &KeyLines::read(&arguments.keys)?, control)?;
+    let outcome = change::delete_documents(&config, &KeyLines::read(&arguments.keys)?, control)?;
     close(&arguments.index, &outcome, None, &arguments.report, began)?;
     missing(&outcome, arguments.allow_missing)
 }
 
-pub(super) fn compact(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn merge(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     let config = arguments.rewrite.config(&arguments.index, arguments.all, arguments.report.dry_run)?;
     let config = MergeConfig { language: arguments.language, ..config };
-    let outcome = merge(&config, control)?;
+    let outcome = change::merge(&config, control)?;
     close(&arguments.index, &outcome, None, &arguments.report, began)
 }
 
-pub(super) fn erase(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn purge(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     let rewrite = arguments.rewrite.config(&arguments.index, false, arguments.report.dry_run)?;
     let config = PurgeConfig { rewrite, passages: arguments.passages, wait: arguments.wait };
-    let purged = purge(&config, &KeyLines::read(&arguments.keys)?, control)?;
+    let purged = change::purge(&config, &KeyLines::read(&arguments.keys)?, control)?;
     let in_use = &purged.collected.in_use;
     close(&arguments.index, &purged.outcome, Some(&purged.collected), &arguments.report, began)?;
     if in_use.is_empty() {
@@ -270,9 +273,9 @@ pub(super) fn erase(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
     )
 }
 
-pub(super) fn collect(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn gc(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
     if let Some(url) = arguments.index.to_str().filter(|index| index.contains("://")) {
-        return super::store::collect(
+        return super::store::gc(
             url,
             arguments.keep,
             arguments.older_than.unwrap_or(IN_STORE),
@@ -281,7 +284,7 @@ pub(super) fn collect(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
         );
     }
     let collected =
-        gc(&arguments.index, arguments.keep, arguments.older_than.unwrap_or_default(), arguments.report.dry_run)?;
+        gc::gc(&arguments.index, arguments.keep, arguments.older_than.unwrap_or_default(), arguments.report.dry_run)?;
     let mut out = io::stdout().lock();
     if arguments.report.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&collected)?)?;
@@ -293,8 +296,8 @@ pub(super) fn collect(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// What was asked for a document that is not there is told by the exit code: the key may be misspelt. All else is done by then.
-fn missing(outcome: &Outcome, is_allowed: bool) -> anyhow::Result<ExitCode> {
-    let Outcome { missing: MissingKeys { total, first }, .. } = outcome;
+fn missing(outcome: &ChangeOutcome, is_allowed: bool) -> anyhow::Result<ExitCode> {
+    let ChangeOutcome { missing: MissingKeys { total, first }, .. } = outcome;
     if is_allowed || *total == 0 {
         return Ok(ExitCode::SUCCESS);
     }
@@ -311,8 +314,8 @@ fn numbers(all: &[u64]) -> String {
     all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn removed(collected: &Collected, dry_run: bool) -> String {
-    let Collected { removed, in_use, kept, bytes } = collected;
+fn removed(collected: &CollectedGenerations, dry_run: bool) -> String {
+    let CollectedGenerations { removed, in_use, kept, bytes } = collected;
     let did = if dry_run { "would remove" } else { "removed" };
     let generations =
         if removed.is_empty() { "no generation".to_owned() } else { format!("generations {}", numbers(removed)) };
@@ -322,12 +325,12 @@ fn removed(collected: &Collected, dry_run: bool) -> String {
 
 pub(super) fn close(
     index: &Path,
-    outcome: &Outcome,
-    collected: Option<&Collected>,
-    report: &Report,
+    outcome: &ChangeOutcome,
+    collected: Option<&CollectedGenerations>,
+    report: &ReportArguments,
     began: Instant,
 ) -> anyhow::Result<ExitCode> {
-    let Outcome { manifest, change, documents_before, documents_after, .. } = outcome;
+    let ChangeOutcome { manifest, change, documents_before, documents_after, .. } = outcome;
     let seconds = began.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();
     if report.json {

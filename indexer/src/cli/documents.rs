@@ -21,7 +21,7 @@ use super::services::{ContextArguments, ServiceCalls};
 
 /// A command requires one of `--embeddings`, `--encoder`, `--model` and `--vectors` by a group of its own, which may hold more.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct DocumentArguments {
     /// Documents: a .jsonl, .tsv or .trec file (plain, .gz, .zst), a Parquet file, a BEIR folder, a Markdown file, a folder of Markdown and
     /// .txt files, each of which is a document, a pattern of files such as 'parts/*.parquet', or `-` for standard input. Not needed with
     /// `--vectors`: then documents have a key and a vector, and no text
@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     /// How the vectors of `--vectors` are compared: `cosine`, `dot` (inner product of vectors of any length, for models that were
     /// trained by it) or `l2` (Euclidean distance); by default as those of the index, or by cosine
     #[arg(long, value_enum, value_name = "METRIC", requires = "model_name")]
-    metric: Option<Compared>,
+    metric: Option<MetricArgument>,
     /// Fingerprint of that model, as `dyad-encoder inspect` prints it, so that a searcher with this model answers from the index
     #[arg(long, value_name = "HEX", requires = "model_name")]
     fingerprint: Option<String>,
@@ -71,8 +71,8 @@ pub(super) struct Arguments {
     context: ContextArguments,
     /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
     /// that the model reads whole (keys KEY#0, KEY#1 and so on), and leaves others as they are
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, conflicts_with_all = ["embeddings", "vectors"])]
-    on_long: Long,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = LongDocumentPolicy::Truncate, conflicts_with_all = ["embeddings", "vectors"])]
+    on_long: LongDocumentPolicy,
     /// Texts per call to the encoder service
     #[arg(long, default_value_t = 256)]
     batch_texts: usize,
@@ -95,7 +95,7 @@ pub(super) struct Arguments {
 }
 
 /// Documents and the source of their vectors.
-pub(super) struct Opened {
+pub(super) struct OpenedDocuments {
     pub(super) corpus: Corpus,
     pub(super) source: Box<dyn VectorSource>,
     /// Has to live as long as the source.
@@ -104,43 +104,43 @@ pub(super) struct Opened {
 
 /// What becomes of documents that are longer than the model reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Long {
+pub(super) enum LongDocumentPolicy {
     Error,
     Truncate,
     Split,
 }
 
-impl From<Long> for OnLong {
-    fn from(long: Long) -> Self {
+impl From<LongDocumentPolicy> for OnLong {
+    fn from(long: LongDocumentPolicy) -> Self {
         match long {
-            Long::Error => Self::Error,
-            Long::Truncate => Self::Truncate,
-            Long::Split => Self::Split,
+            LongDocumentPolicy::Error => Self::Error,
+            LongDocumentPolicy::Truncate => Self::Truncate,
+            LongDocumentPolicy::Split => Self::Split,
         }
     }
 }
 
 /// How vectors that come from elsewhere are compared.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Compared {
+pub(super) enum MetricArgument {
     Cosine,
     Dot,
     L2,
 }
 
-impl From<Compared> for Metric {
-    fn from(compared: Compared) -> Self {
+impl From<MetricArgument> for Metric {
+    fn from(compared: MetricArgument) -> Self {
         match compared {
-            Compared::Cosine => Self::Cosine,
-            Compared::Dot => Self::Dot,
-            Compared::L2 => Self::L2,
+            MetricArgument::Cosine => Self::Cosine,
+            MetricArgument::Dot => Self::Dot,
+            MetricArgument::L2 => Self::L2,
         }
     }
 }
 
-impl Arguments {
+impl DocumentArguments {
     /// The documents and the source of their vectors, which keeps what an encoder service embeds for a build; a corpus that cannot be opened is told first.
-    pub(super) fn open(&self, is_build: bool, cancel: &Cancellation) -> anyhow::Result<Opened> {
+    pub(super) fn open(&self, is_build: bool, cancel: &Cancellation) -> anyhow::Result<OpenedDocuments> {
         if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
             let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;
@@ -176,12 +176,12 @@ impl Arguments {
                 };
                 let connected = || calls.connect(cancel);
                 anyhow::ensure!(
-                    self.on_long != Long::Split || !self.read.splits(),
+                    self.on_long != LongDocumentPolicy::Split || !self.read.splits(),
                     "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
                 );
                 let passages = match self.on_long {
-                    Long::Split => Some(connected()?),
-                    Long::Error | Long::Truncate => None,
+                    LongDocumentPolicy::Split => Some(connected()?),
+                    LongDocumentPolicy::Error | LongDocumentPolicy::Truncate => None,
                 };
                 let source = connected()?;
                 // A build is repeated from its beginning; changes are small.
@@ -201,7 +201,7 @@ impl Arguments {
             (None, Some(keys)) => Corpus::Keys(keys.clone()),
             (None, None) => of_vectors.context("`--corpus` is needed")?,
         };
-        Ok(Opened { corpus, source, encoder })
+        Ok(OpenedDocuments { corpus, source, encoder })
     }
 
     /// The path of the corpus, where only that is read.
@@ -243,15 +243,15 @@ impl Arguments {
 
     /// Whether documents that the model does not read whole are split.
     pub(super) fn splits_long(&self) -> bool {
-        self.on_long == Long::Split
+        self.on_long == LongDocumentPolicy::Split
     }
 
     /// What makes passages of documents.
     pub(super) fn passages(&self) -> Passages {
         match (self.read.splits(), self.on_long) {
             (true, _) => Passages::Batch,
-            (false, Long::Split) => Passages::Source,
-            (false, Long::Error | Long::Truncate) => Passages::None,
+            (false, LongDocumentPolicy::Split) => Passages::Source,
+            (false, LongDocumentPolicy::Error | LongDocumentPolicy::Truncate) => Passages::None,
         }
     }
 

@@ -8,13 +8,13 @@ use clap::Subcommand;
 use dyad_indexer::export::{self, Exported, METADATA, VECTORS};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ExportArguments {
     #[command(subcommand)]
-    target: Target,
+    target: ExportTarget,
 }
 
 #[derive(Debug, Subcommand)]
-enum Target {
+enum ExportTarget {
     /// Write vectors.tsv and metadata.tsv for the TensorFlow embedding projector
     Projector(Projector),
 }
@@ -35,8 +35,8 @@ struct Projector {
     seed: u64,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let Target::Projector(Projector { index, out, limit, seed }) = &arguments.target;
+pub(super) fn run(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
+    let ExportTarget::Projector(Projector { index, out, limit, seed }) = &arguments.target;
     let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
     let Exported { generation, documents, of } = export::projector(index, out, limit, *seed)?;
     let out = out.display();

@@ -11,7 +11,7 @@ pub(super) struct GraphArguments {
     /// Type of the stored vectors; f16 takes half the space and changes scores by about 1e-5. By default f16, and f32 for the metric
     /// `l2`, where what is near may differ in digits that f16 does not have
     #[arg(long, value_enum)]
-    vector_type: Option<VectorType>,
+    vector_type: Option<VectorTypeArgument>,
     /// Links per node on the upper layers, twice as many on layer 0
     #[arg(long, default_value_t = 16)]
     m: usize,
@@ -31,16 +31,16 @@ pub(super) struct GraphArguments {
 
 /// Type of the stored vectors.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum VectorType {
+enum VectorTypeArgument {
     F32,
     F16,
 }
 
-impl From<VectorType> for RowType {
-    fn from(kind: VectorType) -> Self {
+impl From<VectorTypeArgument> for RowType {
+    fn from(kind: VectorTypeArgument) -> Self {
         match kind {
-            VectorType::F32 => Self::F32,
-            VectorType::F16 => Self::F16,
+            VectorTypeArgument::F32 => Self::F32,
+            VectorTypeArgument::F16 => Self::F16,
         }
     }
 }

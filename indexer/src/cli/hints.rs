@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory as _};
 
-use super::Arguments;
+use super::IndexerArguments;
 
 /// Options that texts name without a command, and the commands that print these texts.
 const BARE: [(&str, &[&str]); 19] = [
@@ -73,7 +73,7 @@ fn find<'a>(all: &'a Command, words: &[&str]) -> Option<&'a Command> {
 
 #[test]
 fn options_that_texts_name_are_those_of_their_commands() {
-    let mut all = Arguments::command();
+    let mut all = IndexerArguments::command();
     all.build();
     let (mut wrong, mut seen) = (BTreeSet::new(), 0);
     for named in sources().iter().flat_map(|source| named(source)) {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use dyad_indexer::inspect::inspect;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct InspectArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &InspectArguments) -> anyhow::Result<ExitCode> {
     let report = inspect(&arguments.index)?;
     let mut out = io::stdout().lock();
     if arguments.json {

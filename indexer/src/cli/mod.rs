@@ -51,15 +51,15 @@ use dyad_indexer::Error;
 /// Builds, changes and verifies the indexes that dyad-searcher serves.
 #[derive(Debug, Parser)]
 #[command(name = "dyad-indexer", version)]
-struct Arguments {
+struct IndexerArguments {
     #[command(subcommand)]
-    command: Command,
+    command: IndexerCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum IndexerCommand {
     /// Build an index from a corpus and its vectors, and publish it as the next generation
-    Build(Box<build::Arguments>),
+    Build(Box<build::BuildArguments>),
     /// Add documents to an index; those that are in it are an error
     Append(Box<change::AppendArguments>),
     /// Add documents to an index, and replace those that are in it. Documents whose text has not changed are not embedded again
@@ -80,48 +80,48 @@ enum Command {
     /// stays
     Gc(change::GcArguments),
     /// Serve changes of an index over gRPC (`dyad.v1.Index`), for clients that touch a few documents
-    Serve(Box<serve::Arguments>),
+    Serve(Box<serve::ServeArguments>),
     /// Print what is in an index
-    Inspect(inspect::Arguments),
+    Inspect(inspect::InspectArguments),
     /// Write an index for other programs
-    Export(export::Arguments),
+    Export(export::ExportArguments),
     /// Put the current generation of an index to an object store: s3://, gs://, az:// or file://. Credentials come from the environment
     Push(store::PushArguments),
     /// Fetch the current generation of an object store into an index directory; every file is verified before anything is published
     Pull(store::PullArguments),
     /// Embed and index a corpus of any size by tasks that any engine can schedule, repeat and kill; all state is in an object store
-    Bulk(bulk::Arguments),
+    Bulk(bulk::BulkArguments),
     /// Read every byte of an index and check it; exit code 1 if it is damaged
-    Verify(verify::Arguments),
+    Verify(verify::VerifyArguments),
     /// Make an earlier generation current, without a searcher. A running searcher loads it with `dyad-searcher admin reload`
-    Rollback(rollback::Arguments),
+    Rollback(rollback::RollbackArguments),
 }
 
 pub(crate) fn run() -> ExitCode {
     dyad_command::run_server(command, exit_code)
 }
 
-fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
+fn command(arguments: IndexerArguments, follower: Follower) -> anyhow::Result<ExitCode> {
     kernels::choose(kernels::asked().as_deref())?;
     match arguments.command {
-        Command::Build(arguments) => build::run(*arguments),
-        Command::Append(arguments) => change::append(&arguments),
-        Command::Upsert(arguments) => change::replace(*arguments),
-        Command::Delete(arguments) => change::remove(&arguments),
-        Command::Reembed(arguments) => reembed::run(*arguments),
-        Command::Compare(arguments) => reembed::compare(&arguments),
-        Command::Calibrate(arguments) => calibrate::run(&arguments),
-        Command::Merge(arguments) => change::compact(&arguments),
-        Command::Purge(arguments) => change::erase(&arguments),
-        Command::Gc(arguments) => change::collect(&arguments),
-        Command::Serve(arguments) => serve::run(*arguments, follower),
-        Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Export(arguments) => export::run(&arguments),
-        Command::Push(arguments) => store::push_to(&arguments),
-        Command::Pull(arguments) => store::pull_from(&arguments),
-        Command::Bulk(arguments) => bulk::run(arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
-        Command::Rollback(arguments) => rollback::run(&arguments),
+        IndexerCommand::Build(arguments) => build::run(*arguments),
+        IndexerCommand::Append(arguments) => change::append(&arguments),
+        IndexerCommand::Upsert(arguments) => change::upsert(*arguments),
+        IndexerCommand::Delete(arguments) => change::delete(&arguments),
+        IndexerCommand::Reembed(arguments) => reembed::run(*arguments),
+        IndexerCommand::Compare(arguments) => reembed::compare(&arguments),
+        IndexerCommand::Calibrate(arguments) => calibrate::run(&arguments),
+        IndexerCommand::Merge(arguments) => change::merge(&arguments),
+        IndexerCommand::Purge(arguments) => change::purge(&arguments),
+        IndexerCommand::Gc(arguments) => change::gc(&arguments),
+        IndexerCommand::Serve(arguments) => serve::run(*arguments, follower),
+        IndexerCommand::Inspect(arguments) => inspect::run(&arguments),
+        IndexerCommand::Export(arguments) => export::run(&arguments),
+        IndexerCommand::Push(arguments) => store::push(&arguments),
+        IndexerCommand::Pull(arguments) => store::pull(&arguments),
+        IndexerCommand::Bulk(arguments) => bulk::run(arguments),
+        IndexerCommand::Verify(arguments) => verify::run(&arguments),
+        IndexerCommand::Rollback(arguments) => rollback::run(&arguments),
     }
 }
 

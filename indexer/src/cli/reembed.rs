@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use dyad_command::cancel_on_signal;
 use dyad_files::space::{boundless, free_space};
 use dyad_index::manifest;
-use dyad_indexer::change::{Estimate, ReembedConfig, estimate, reembed};
-use dyad_indexer::compare::{Asked, Compared, compare_generations};
+use dyad_indexer::change::{ReembedConfig, ReembedEstimate, estimate, reembed};
+use dyad_indexer::compare::{GenerationComparison, GenerationQuestions, compare_generations};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::RecallTarget;
 use dyad_indexer::plan::Bytes;
@@ -18,7 +18,7 @@ use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
 use serde_json::json;
 
-use super::bar::Bar;
+use super::bar::ProgressReporter;
 use super::documents::threads;
 use super::model::ModelArguments;
 use super::services::{ContextArguments, ServiceCalls};
@@ -127,10 +127,10 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
         credentials: &arguments.credentials,
     };
     let mut source = calls.connect(&cancel)?;
-    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     let mut out = io::stdout().lock();
     if arguments.dry_run {
-        let Estimate { documents, sampled, text_bytes, tokens, embedding, truncated, disk_bytes, memory_bytes } =
+        let ReembedEstimate { documents, sampled, text_bytes, tokens, embedding, truncated, disk_bytes, memory_bytes } =
             estimate(&config, &mut source, control)?;
         let seconds = embedding.as_secs_f64();
         if arguments.json {
@@ -189,13 +189,13 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> 
     let index = &arguments.index;
     let after = arguments.after.map_or_else(|| manifest::current(index).map(|current| current.generation), Ok)?;
     let before = arguments.before.map_or_else(|| manifest::predecessor(index, after), Ok)?;
-    let asked = |generation: u64, questions: &PathBuf| Asked { generation, questions: questions.clone() };
+    let asked = |generation: u64, questions: &PathBuf| GenerationQuestions { generation, questions: questions.clone() };
     let first = asked(before, &arguments.queries);
     let second = asked(after, arguments.queries_after.as_ref().unwrap_or(&arguments.queries));
-    let control = JobControl { progress: &Bar::default(), cancel: &cancel };
+    let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     let k = usize::from(arguments.k);
     let compared = compare_generations(index, [&first, &second], k, arguments.qrels.as_deref(), control)?;
-    let Compared { questions, overlap, same_first, furthest, metrics, .. } = compared;
+    let GenerationComparison { questions, overlap, same_first, furthest, metrics, .. } = compared;
     let mut out = io::stdout().lock();
     if arguments.json {
         let metrics: Vec<_> = metrics

@@ -8,7 +8,7 @@ use dyad_indexer::rollback::{RolledBack, roll_back};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct RollbackArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
     let RolledBack { before, manifest: now } = roll_back(&arguments.index, arguments.to, arguments.dry_run)?;
     let mut out = io::stdout().lock();
     if arguments.json {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use dyad_command::{Follower, UsageError};
 use dyad_indexer::plan::Bytes;
-use dyad_indexer::serve::{CallLimits, Changes, ChangesConfig, IndexService};
+use dyad_indexer::serve::{CallLimits, ChangeWorker, ChangeWorkerConfig, IndexService};
 use dyad_indexer::source::RemoteConfig;
 use dyad_proto::access::{Role, ServedIndexes};
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials};
@@ -21,7 +21,7 @@ use tonic::service::Routes;
 use super::documents;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ServeArguments {
     /// Directory of the index, with the name by which API keys and the searcher know it. Without a NAME no key may be restricted to
     /// indexes. Write `./` before a path that has a `=`
     #[arg(long, value_name = "[NAME=]DIR")]
@@ -68,12 +68,12 @@ fn call_memory(text: &str) -> Result<usize, String> {
     usize::try_from(bytes).map_err(|error| error.to_string())
 }
 
-pub(super) fn run(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: ServeArguments, follower: Follower) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(serve(arguments, follower))
 }
 
-async fn serve(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
+async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<ExitCode> {
     // The port first, so that a port in use is reported before anything is opened.
     let listener = service::bind(&arguments.listen).await?;
     let (name, index) = validate::named_path(&arguments.index)
@@ -82,17 +82,17 @@ async fn serve(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitC
     let security = Security::open_for(&arguments.security, &[(&listener, "--listen")], Some(&served))?;
     let credentials = Credentials::open(&arguments.credentials)?;
     let signal = dyad_command::shutdown_signal();
-    follower.spawn(&[], |_: &Arguments| ());
+    follower.spawn(&[], |_: &ServeArguments| ());
     let call_timeout = Duration::from_secs(arguments.timeout_s);
     let client = ClientConfig { call_timeout, credentials, ..ClientConfig::default() };
     let name = name.unwrap_or_else(|| validate::folder_name(index));
-    let config = ChangesConfig {
+    let config = ChangeWorkerConfig {
         index: index.to_owned(),
         encoder: arguments.encoder,
         remote: RemoteConfig { client, ..RemoteConfig::default() },
         threads: documents::threads(arguments.threads)?,
     };
-    let changes = tokio::task::spawn_blocking(move || Changes::start(config)).await??;
+    let changes = tokio::task::spawn_blocking(move || ChangeWorker::start(config)).await??;
     let stopping = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stopping);
     let shutdown = async move {

@@ -9,9 +9,7 @@ use dyad_command::cancel_on_signal;
 use dyad_files::space::{Bytes, boundless, free_space};
 use dyad_index::manifest;
 use dyad_indexer::Error;
-use dyad_store::{
-    Collected, LearnedMove, LearnedOutcome, PullOptions, Pulled, PushOptions, Pushed, Remote, gc, pull, push,
-};
+use dyad_store::{Collected, LearnedMove, LearnedOutcome, PullOptions, Pulled, PushOptions, Pushed, Remote};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -64,11 +62,13 @@ fn learned_json(learned: &[LearnedMove]) -> serde_json::Value {
     learned.iter().map(one).collect()
 }
 
-pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let remote = Remote::open(&arguments.to)?;
     let go_on = || !cancel.is_cancelled();
-    let pushed = runtime()?.block_on(push(&arguments.index, &remote, &PushOptions::default(), &go_on)).map_err(told)?;
+    let pushed = runtime()?
+        .block_on(dyad_store::push(&arguments.index, &remote, &PushOptions::default(), &go_on))
+        .map_err(told)?;
     let Pushed { generation, files, bytes, present, is_new, learned } = pushed;
     let seconds = began.elapsed().as_secs_f64();
     let mut out = io::stdout().lock();
@@ -102,13 +102,13 @@ pub(super) fn push_to(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
     let remote = Remote::open(&arguments.from)?;
     let options = PullOptions { free_space: if arguments.skip_space_check { boundless } else { free_space } };
     let go_on = || !cancel.is_cancelled();
     let index = &arguments.index;
-    let pulled = runtime()?.block_on(pull(&remote, index, &options, &go_on)).map_err(told)?;
+    let pulled = runtime()?.block_on(dyad_store::pull(&remote, index, &options, &go_on)).map_err(told)?;
     let Pulled { generation, files, bytes, present, is_new, learned } = pulled;
     let seconds = began.elapsed().as_secs_f64();
     let documents = manifest::current(index)?.documents();
@@ -138,16 +138,10 @@ pub(super) fn pull_from(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// `gc` of an index in a store.
-pub(super) fn collect(
-    url: &str,
-    keep: usize,
-    older_than: Duration,
-    dry_run: bool,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn gc(url: &str, keep: usize, older_than: Duration, dry_run: bool, json: bool) -> anyhow::Result<ExitCode> {
     let remote = Remote::open(url)?;
     let Collected { removed, kept, files, bytes } =
-        runtime()?.block_on(gc(&remote, keep, older_than, dry_run)).map_err(told)?;
+        runtime()?.block_on(dyad_store::gc(&remote, keep, older_than, dry_run)).map_err(told)?;
     let mut out = io::stdout().lock();
     if json {
         let record = json!({ "removed": removed, "kept": kept, "files": files, "bytes": bytes });

@@ -9,7 +9,7 @@ use dyad_indexer::plan::Bytes;
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct VerifyArguments {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &VerifyArguments) -> anyhow::Result<ExitCode> {
     let findings = verify_current(&arguments.index)?;
     if let Some(reason) = &findings.prevented {
         anyhow::bail!("the index was not verified: {reason}");

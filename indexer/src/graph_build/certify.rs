@@ -9,7 +9,7 @@
 //! distinct vectors. `certify_filtered.rs` measures the same through filters.
 
 use dyad_index::format::graph::LinksView;
-use dyad_index::ground_truth::{GroundTruth, Questions};
+use dyad_index::ground_truth::{CertificateQuestions, GroundTruth};
 use dyad_index::search::{
     ExactRows as _, Hits, PlannedSearch, Question, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan,
 };
@@ -19,8 +19,8 @@ use dyad_index::{
 use rayon::prelude::*;
 
 use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, slots};
-use super::certify_filtered::{FilteredQuestion, Searched, certify_filtered};
-use super::certify_questions::{AnsweredQuestions, GraphQuestion, HELD_OUT, QUERIES, Rows, ask};
+use super::certify_filtered::{FilteredQuestion, SearchedShard, certify_filtered};
+use super::certify_questions::{AnsweredQuestions, GraphQuestion, HELD_OUT, QUERIES, ShardVectors, ask};
 use super::copies::RowsOf;
 use super::far_questions::{FAR_QUESTIONS, far_questions};
 use super::order;
@@ -47,7 +47,7 @@ pub struct Certified {
 pub fn certify(
     repaired: &Repaired,
     arranged: &Arranged,
-    rows: Rows<'_>,
+    rows: ShardVectors<'_>,
     gate: &RecallGate<'_>,
     seed: u64,
     control: JobControl<'_>,
@@ -118,10 +118,10 @@ pub fn certify(
 fn ground_truth(answered: &AnsweredQuestions<'_>, source: QuerySource, rows: &dyn VectorRows) -> GroundTruth {
     let asked = answered.asked.iter();
     let questions = match source {
-        QuerySource::Documents => Questions::Nodes(asked.filter_map(|asked| asked.node).collect()),
+        QuerySource::Documents => CertificateQuestions::Nodes(asked.filter_map(|asked| asked.node).collect()),
         QuerySource::HeldOut => {
             let values = asked.flat_map(|asked| asked.row).copied().collect();
-            Questions::Vectors { dim: rows.dim(), values }
+            CertificateQuestions::Vectors { dim: rows.dim(), values }
         }
     };
     let neighbours = answered.documents.iter().flatten().map(|hit| hit.node).collect();
@@ -210,7 +210,7 @@ fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) 
 /// Measures recall through filters.
 fn filtered(
     planned: &Planned<'_>,
-    (answered, rows): (&AnsweredQuestions<'_>, Rows<'_>),
+    (answered, rows): (&AnsweredQuestions<'_>, ShardVectors<'_>),
     seed: u64,
     control: JobControl<'_>,
 ) -> Result<Vec<FilteredRecall>, Error> {
@@ -233,7 +233,7 @@ fn filtered(
         }
         all
     };
-    let searched = Searched { nodes, live: None, certificate: planned.certificate, seed };
+    let searched = SearchedShard { nodes, live: None, certificate: planned.certificate, seed };
     certify_filtered(&asked, &searched, search, control)
 }
 
@@ -246,8 +246,8 @@ mod tests {
 
     use super::*;
 
-    fn f32_rows(rows: &dyn VectorRows) -> Rows<'_> {
-        Rows { given: rows, served_as: RowType::F32, groups: None }
+    fn f32_rows(rows: &dyn VectorRows) -> ShardVectors<'_> {
+        ShardVectors { given: rows, served_as: RowType::F32, groups: None }
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 0, links_added: 0 };
         let at_512 = |served_as| {
-            let rows = Rows { given: &rows, served_as, groups: None };
+            let rows = ShardVectors { given: &rows, served_as, groups: None };
             let certificate =
                 certify(&repaired, &arranged, rows, &RecallGate::default(), 0, JobControl::silent()).unwrap();
             certificate.certificate.recall.last().unwrap().recall_at_10

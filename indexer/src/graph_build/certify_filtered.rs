@@ -36,7 +36,7 @@ pub(super) struct FilteredQuestion<'a> {
 }
 
 /// What is searched.
-pub(super) struct Searched<'a> {
+pub(super) struct SearchedShard<'a> {
     pub(super) nodes: usize,
     pub(super) live: Option<&'a NodeSet>,
     /// What was measured without filters.
@@ -48,7 +48,7 @@ pub(super) struct Searched<'a> {
 /// the current rayon pool.
 pub(super) fn certify_filtered(
     asked: &[FilteredQuestion<'_>],
-    searched: &Searched<'_>,
+    searched: &SearchedShard<'_>,
     search: impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<Hits<Scored>> + Sync,
     control: JobControl<'_>,
 ) -> Result<Vec<FilteredRecall>, Error> {
@@ -67,7 +67,7 @@ pub(super) fn certify_filtered(
 }
 
 /// The live nodes that a filter allows, the same on every machine.
-fn filter(share: f64, asked: &[FilteredQuestion<'_>], searched: &Searched<'_>) -> NodeSet {
+fn filter(share: f64, asked: &[FilteredQuestion<'_>], searched: &SearchedShard<'_>) -> NodeSet {
     let mut allowed = NodeSet::new(searched.nodes);
     allowed.extend(order::chosen(searched.nodes, share, searched.seed ^ FILTER_SEED));
     if let Some(live) = searched.live {
@@ -83,7 +83,7 @@ fn filter(share: f64, asked: &[FilteredQuestion<'_>], searched: &Searched<'_>) -
 fn sweep(
     asked: &[FilteredQuestion<'_>],
     allowed: &NodeSet,
-    searched: &Searched<'_>,
+    searched: &SearchedShard<'_>,
     search: &(impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<Hits<Scored>> + Sync),
     control: JobControl<'_>,
 ) -> Result<Vec<RecallPoint>, Error> {

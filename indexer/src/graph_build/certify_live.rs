@@ -7,14 +7,14 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use dyad_index::ground_truth::Questions;
+use dyad_index::ground_truth::CertificateQuestions;
 use dyad_index::search::{ExactRows as _, Hits, NodeSet, SCAN_BATCH, SearchParams, SearchScratch, SlotLinks as _};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
 
 use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, length, slots};
-use super::certify_filtered::{FilteredQuestion, Searched, certify_filtered};
+use super::certify_filtered::{FilteredQuestion, SearchedShard, certify_filtered};
 use super::certify_questions::QUERIES;
 use super::far_questions::far_questions;
 use super::order;
@@ -44,8 +44,8 @@ pub fn certify_live(
     let asked = queries(shard, &truth.questions);
     let lists = lists(&searched, truth, &asked, control)?;
     let source = match truth.questions {
-        Questions::Nodes(_) => QuerySource::Documents,
-        Questions::Vectors { .. } => QuerySource::HeldOut,
+        CertificateQuestions::Nodes(_) => QuerySource::Documents,
+        CertificateQuestions::Vectors { .. } => QuerySource::HeldOut,
     };
     // A beam is as wide as there are vectors in it, and not documents.
     let distinct: Vec<Vec<Scored>> = lists.par_iter().map(|list| searched.distinct(list)).collect();
@@ -114,12 +114,16 @@ pub fn stored_ground_truth(shard: &DenseShard, path: &Path) -> Result<GroundTrut
         return Ok(GroundTruth::open(path, shard.meta().model.dim, n)?);
     }
     let nodes = order::sample(n, QUERIES, shard.meta().build.seed ^ SAMPLE_SEED);
-    Ok(GroundTruth { questions: Questions::Nodes(nodes), neighbours: Vec::new(), nodes: n })
+    Ok(GroundTruth { questions: CertificateQuestions::Nodes(nodes), neighbours: Vec::new(), nodes: n })
 }
 
 /// The exact nearest nodes of these questions among all of a shard, deleted or not, as deep as a certificate needs them. Runs on the current
 /// rayon pool.
-pub fn nearest_of(shard: &DenseShard, questions: Questions, control: JobControl<'_>) -> Result<GroundTruth, Error> {
+pub fn nearest_of(
+    shard: &DenseShard,
+    questions: CertificateQuestions,
+    control: JobControl<'_>,
+) -> Result<GroundTruth, Error> {
     let nodes = shard.len();
     let asked = queries(shard, &questions);
     let unknown = GroundTruth { questions, neighbours: Vec::new(), nodes };
@@ -141,7 +145,7 @@ fn far(
     let (shard, live) = (searched.shard, searched.live);
     let (metric, seed) = (shard.meta().model.metric, shard.meta().build.seed);
     let nodes = order::sample(shard.len(), QUERIES, seed ^ SAMPLE_SEED);
-    let sample = queries(shard, &Questions::Nodes(nodes));
+    let sample = queries(shard, &CertificateQuestions::Nodes(nodes));
     let sample: Vec<&[f32]> = sample.iter().map(|document| document.row.as_slice()).collect();
     let far = far_questions(asked.iter().map(|asked| asked.row.as_slice()), &sample, metric, seed);
     let rows = far.chunks_exact(shard.meta().model.dim.max(1));
@@ -160,9 +164,9 @@ fn far(
     widths.iter().map(at).collect()
 }
 
-fn queries(shard: &DenseShard, questions: &Questions) -> Vec<LiveQuestion> {
+fn queries(shard: &DenseShard, questions: &CertificateQuestions) -> Vec<LiveQuestion> {
     match questions {
-        Questions::Nodes(nodes) => {
+        CertificateQuestions::Nodes(nodes) => {
             let rows = shard.rows();
             let row = |node: u32| {
                 let mut row = Vec::new();
@@ -171,7 +175,7 @@ fn queries(shard: &DenseShard, questions: &Questions) -> Vec<LiveQuestion> {
             };
             nodes.iter().map(|&node| LiveQuestion { row: row(node), node: Some(node) }).collect()
         }
-        Questions::Vectors { dim, values } => {
+        CertificateQuestions::Vectors { dim, values } => {
             values.chunks_exact((*dim).max(1)).map(|row| LiveQuestion { row: row.to_vec(), node: None }).collect()
         }
     }
@@ -186,7 +190,7 @@ fn lists(
 ) -> Result<Vec<Vec<Scored>>, Error> {
     let LiveSearch { shard, live, .. } = *searched;
     let (rows, metric, depth) = (shard.rows(), shard.meta().model.metric, truth.depth());
-    let own = usize::from(matches!(truth.questions, Questions::Nodes(_)));
+    let own = usize::from(matches!(truth.questions, CertificateQuestions::Nodes(_)));
     // The lists of a small shard hold all of its nodes.
     let is_whole = depth + own >= shard.len();
     let known = |(at, asked): (usize, &LiveQuestion)| {
@@ -380,6 +384,6 @@ fn filtered(
         all
     };
     let (nodes, seed) = (shard.len(), shard.meta().build.seed);
-    let searched = Searched { nodes, live: some_are_deleted(shard, live), certificate, seed };
+    let searched = SearchedShard { nodes, live: some_are_deleted(shard, live), certificate, seed };
     certify_filtered(&asked, &searched, search, control)
 }

@@ -23,7 +23,7 @@ const SCANNED_ROWS: usize = 1 << 17;
 
 /// The vectors of a shard.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct ShardVectors<'a> {
     /// As they were given: exact hits are found among these.
     pub given: &'a dyn VectorRows,
     /// The type in which the shard stores them, and in which searches score them.
@@ -32,7 +32,7 @@ pub struct Rows<'a> {
     pub groups: Option<&'a VectorGroups>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> ShardVectors<'a> {
     /// The document of a distinct vector that stands for it in the graph.
     fn first_with(&self, number: u32) -> u32 {
         let first = self.groups.and_then(|groups| groups.nodes(number).first().copied());
@@ -61,9 +61,9 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl std::fmt::Debug for Rows<'_> {
+impl std::fmt::Debug for ShardVectors<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rows").field("given", &self.given.len()).field("served_as", &self.served_as).finish()
+        f.debug_struct("ShardVectors").field("given", &self.given.len()).field("served_as", &self.served_as).finish()
     }
 }
 
@@ -86,7 +86,7 @@ impl<'a> GraphQuestion<'a> {
 
 /// The questions that the build was given, or documents; a sample of them by seed. `distinct` are the vectors of `rows` that differ.
 pub(super) fn ask<'a>(
-    rows: Rows<'_>,
+    rows: ShardVectors<'_>,
     distinct: &'a dyn VectorRows,
     gate: &RecallGate<'a>,
     seed: u64,
@@ -121,7 +121,7 @@ impl<'a> AnsweredQuestions<'a> {
     /// Finds the `depth` nearest of each.
     pub(super) fn scan(
         asked: Vec<GraphQuestion<'a>>,
-        rows: Rows<'_>,
+        rows: ShardVectors<'_>,
         distinct: &dyn VectorRows,
         depth: usize,
         metric: Metric,
@@ -221,7 +221,7 @@ mod tests {
             best_first.map(|(&node, score)| Scored { node, score }).collect()
         };
         let of = |groups, depth| {
-            let rows = Rows { given: &rows, served_as: RowType::F32, groups };
+            let rows = ShardVectors { given: &rows, served_as: RowType::F32, groups };
             rows.documents_of(&hits(&[2, 0, 1]), depth).iter().map(|hit| (hit.node, hit.score)).collect::<Vec<_>>()
         };
         assert_eq!(of(Some(&groups), 10), [(4, 0.9), (0, 0.8), (1, 0.8), (3, 0.8), (2, 0.7)]);

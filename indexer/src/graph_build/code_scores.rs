@@ -9,14 +9,14 @@ use dyad_index::quant::{Codes, line_words, row_bytes};
 pub(super) struct CodeScores<'a> {
     codes: &'a Codes,
     signed: Vec<i8>,
-    factors: Vec<Factors>,
+    factors: Vec<CodeFactors>,
     width: usize,
     centre_squared: f32,
     dot: fn(&[i8], &[u8]) -> i32,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Factors {
+struct CodeFactors {
     /// Steps of the int8 row.
     scale: f32,
     /// Inner product of row and centre.
@@ -34,7 +34,7 @@ impl<'a> CodeScores<'a> {
         let factors = codes.lines.chunks_exact(words).zip(signed.chunks_exact(width)).map(|(line, row)| {
             // `Codes::lines`: bits, then sketch factor and error, then scale and bias.
             let word = line.get(bits + 1).copied().unwrap_or(0);
-            Factors {
+            CodeFactors {
                 scale: f32::from_bits(word as u32),
                 bias: f32::from_bits((word >> 32) as u32),
                 offset: 128 * row.iter().map(|value| i32::from(*value)).sum::<i32>(),
@@ -47,7 +47,7 @@ impl<'a> CodeScores<'a> {
 
     /// Bytes per row of this copy.
     pub(super) fn node_bytes(dim: usize) -> u64 {
-        (row_bytes(dim) + size_of::<Factors>()) as u64
+        (row_bytes(dim) + size_of::<CodeFactors>()) as u64
     }
 
     /// The approximate score of two rows: with `r` the residual of a row from the centre `c`, for cosine

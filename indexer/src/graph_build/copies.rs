@@ -112,11 +112,11 @@ impl VectorRows for RowsOf<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::questions::Questions;
+    use super::super::questions::QuestionVectors;
     use super::*;
 
     fn find(rows: &[[f32; 2]]) -> Copies {
-        Copies::find(&Questions::of(rows.concat(), 2)).unwrap()
+        Copies::find(&QuestionVectors::of(rows.concat(), 2)).unwrap()
     }
 
     #[test]

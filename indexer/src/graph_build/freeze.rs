@@ -28,7 +28,7 @@ pub struct Link {
 
 /// A builder's neighbour lists, by node.
 #[derive(Debug, Clone, Default)]
-pub struct Lists {
+pub struct NeighbourLists {
     /// Highest layer of each node.
     pub levels: Vec<u8>,
     /// All list entries of each node, in any order.
@@ -36,7 +36,7 @@ pub struct Lists {
 }
 
 /// Derives the layers. The entry point is the lowest node of the highest layer. `lists` must not be empty.
-pub fn freeze(lists: &Lists, rows: &dyn VectorRows, params: &BuildParams) -> Graph {
+pub fn freeze(lists: &NeighbourLists, rows: &dyn VectorRows, params: &BuildParams) -> Graph {
     let top = lists.levels.iter().copied().max().unwrap_or(0);
     let layers: Vec<Layer> =
         (0..=top).map(|layer| freeze_layer(lists, rows, layer, params.cap(usize::from(layer)))).collect();
@@ -44,7 +44,7 @@ pub fn freeze(lists: &Lists, rows: &dyn VectorRows, params: &BuildParams) -> Gra
     Graph { entry, layers }
 }
 
-fn freeze_layer(lists: &Lists, rows: &dyn VectorRows, layer: u8, cap: usize) -> Layer {
+fn freeze_layer(lists: &NeighbourLists, rows: &dyn VectorRows, layer: u8, cap: usize) -> Layer {
     let nodes: Vec<u32> = (0..lists.levels.len() as u32).filter(|&node| lists.levels[node as usize] >= layer).collect();
     let mut candidates: Vec<Vec<u32>> = nodes.par_iter().map(|&node| targets(lists, node, layer)).collect();
     symmetrise(&nodes, &mut candidates);
@@ -54,7 +54,7 @@ fn freeze_layer(lists: &Lists, rows: &dyn VectorRows, layer: u8, cap: usize) -> 
 }
 
 /// The union of a node's lists at `layer` and above, restricted to nodes of `layer`; ascending, distinct.
-fn targets(lists: &Lists, node: u32, layer: u8) -> Vec<u32> {
+fn targets(lists: &NeighbourLists, node: u32, layer: u8) -> Vec<u32> {
     let mut targets: Vec<u32> = lists.links[node as usize]
         .iter()
         .filter(|link| link.layer >= layer && link.target != node)

@@ -25,7 +25,7 @@ use dyad_index::{Graph, Metric, kernels};
 use rayon::prelude::*;
 
 use super::code_scores::CodeScores;
-use super::freeze::{self, Link, Lists};
+use super::freeze::{self, Link, NeighbourLists};
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
 use super::order;
 use crate::control::JobControl;
@@ -49,7 +49,7 @@ const LINK_BYTES: u64 = 56;
 
 /// Builds with `hnsw_rs`, by inner products of the vectors.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct HnswRs;
+pub struct HnswRsBuilder;
 
 /// Builds with `hnsw_rs`, by scores of int8 codes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -79,7 +79,7 @@ impl Distance<u32> for NodeDistance<'_> {
     }
 }
 
-impl GraphBuilder for HnswRs {
+impl GraphBuilder for HnswRsBuilder {
     fn name(&self) -> &'static str {
         "hnsw_rs"
     }
@@ -171,7 +171,7 @@ pub(super) fn insert_all<'a>(
 }
 
 /// The crate's lists, by node.
-pub(super) fn export(graph: &Hnsw<'_, u32, NodeDistance<'_>>, n: usize) -> Lists {
+pub(super) fn export(graph: &Hnsw<'_, u32, NodeDistance<'_>>, n: usize) -> NeighbourLists {
     let points = graph.get_point_indexation();
     let top = usize::from(points.get_max_level_observed());
     let points: Vec<Arc<Point<'_, u32>>> = (0..=top).flat_map(|layer| points.get_layer_iterator(layer)).collect();
@@ -185,7 +185,7 @@ pub(super) fn export(graph: &Hnsw<'_, u32, NodeDistance<'_>>, n: usize) -> Lists
             (point.get_origin_id(), point.get_point_id().0, links)
         })
         .collect();
-    let mut lists = Lists { levels: vec![0; n], links: vec![Vec::new(); n] };
+    let mut lists = NeighbourLists { levels: vec![0; n], links: vec![Vec::new(); n] };
     for (node, level, links) in exported {
         lists.levels[node] = level;
         lists.links[node] = links;

@@ -56,12 +56,12 @@ pub mod validate;
 pub use certify::certify;
 pub use certify_live::{certify_live, nearest_of, stored_ground_truth};
 pub use certify_questions::HELD_OUT;
-pub use choice::Builder;
+pub use choice::BuilderKind;
 pub use freeze::freeze;
 pub use graph::{BuildInput, BuildParams, GraphBuilder};
 pub use initial::InitialGraph;
 pub use pipeline::{BuiltGraph, GraphBuild};
-pub use questions::Questions;
+pub use questions::QuestionVectors;
 pub use recall_gate::{RecallGate, RecallTarget};
 pub use repair::{Repaired, repair};
 

@@ -6,7 +6,7 @@ use dyad_index::search::VectorRows;
 use dyad_index::{Arranged, Certificate, GroundTruth, Metric, VectorGroups};
 
 use super::certify::{self, Certified, certify};
-use super::certify_questions::Rows;
+use super::certify_questions::ShardVectors;
 use super::copies::{Copies, RowsOf};
 use super::encode::encode;
 use super::graph::{BuildInput, BuildParams, GraphBuilder};
@@ -134,7 +134,7 @@ impl GraphBuild<'_> {
         groups: Option<&VectorGroups>,
     ) -> Result<BuiltGraph, Error> {
         let distinct = groups.map_or(self.rows.len(), VectorGroups::len);
-        let rows = Rows { given: self.rows, served_as: self.row_type, groups };
+        let rows = ShardVectors { given: self.rows, served_as: self.row_type, groups };
         let Certified { certificate, ground_truth } =
             self.step("certificate", Unit::Searches, Some(certify::searches(distinct, &self.gate)), || {
                 certify(repaired, &arranged, rows, &self.gate, self.params.seed, self.control)

@@ -20,12 +20,12 @@ const SAVE: &str = "Save it with `numpy.save` as a C-ordered [questions, values]
 
 /// Vectors of the sampled questions, in memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Questions {
+pub struct QuestionVectors {
     values: Vec<f32>,
     dim: usize,
 }
 
-impl VectorRows for Questions {
+impl VectorRows for QuestionVectors {
     fn dim(&self) -> usize {
         self.dim
     }
@@ -40,7 +40,7 @@ impl VectorRows for Questions {
     }
 }
 
-impl Questions {
+impl QuestionVectors {
     /// All of them, one after another.
     pub(crate) fn values(&self) -> &[f32] {
         &self.values
@@ -177,12 +177,12 @@ mod tests {
         [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), body].concat()
     }
 
-    fn read(bytes: &[u8], dim: usize) -> Result<Questions, Error> {
+    fn read(bytes: &[u8], dim: usize) -> Result<QuestionVectors, Error> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("q.npy");
         fs_err::write(&path, bytes).unwrap();
         let (name, fingerprint) = ("m".to_owned(), "f".to_owned());
-        Questions::open(&path, &ModelRecord { name, fingerprint, dim, metric: Metric::Cosine, max_tokens: 1 }, 7)
+        QuestionVectors::open(&path, &ModelRecord { name, fingerprint, dim, metric: Metric::Cosine, max_tokens: 1 }, 7)
     }
 
     fn f32s(values: &[f32]) -> Vec<u8> {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn both_types_are_read_and_normalised() {
-        let expected = Questions { values: vec![0.6, 0.8, 0.0, -1.0], dim: 2 };
+        let expected = QuestionVectors { values: vec![0.6, 0.8, 0.0, -1.0], dim: 2 };
         assert_eq!(read(&npy(HEADER, &f32s(&[3.0, 4.0, 0.0, -2.0])), 2).unwrap(), expected);
         let halves: Vec<u8> =
             [3.0, 4.0, 0.0, -2.0].iter().flat_map(|value| half::f16::from_f32(*value).to_le_bytes()).collect();

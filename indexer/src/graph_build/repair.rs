@@ -60,7 +60,7 @@ pub fn repair(
         let mut repair = LayerRepair::new(layer, entry, params.cap(number));
         // Layer 0 comes last, and its count is the one that is kept.
         unreachable_before = repair.reached.iter().filter(|parent| **parent == NONE).count() as u64;
-        repair.connect(Vectors { rows, metric }, &mut scratch, control)?;
+        repair.connect(ComparedRows { rows, metric }, &mut scratch, control)?;
         links_added += repair.links_added;
         layers.push(Layer::from_lists(repair.nodes, &repair.lists));
     }
@@ -75,7 +75,7 @@ pub fn steps(graph: &Graph) -> u64 {
 
 /// Vectors, and how they are compared.
 #[derive(Clone, Copy)]
-struct Vectors<'a> {
+struct ComparedRows<'a> {
     rows: &'a dyn VectorRows,
     metric: Metric,
 }
@@ -141,7 +141,7 @@ impl LayerRepair {
 
     fn connect(
         &mut self,
-        vectors: Vectors<'_>,
+        vectors: ComparedRows<'_>,
         scratch: &mut HnswScratch,
         control: JobControl<'_>,
     ) -> Result<(), Error> {
@@ -200,8 +200,8 @@ impl LayerRepair {
     }
 
     /// Reached nodes near `position`, nearest first: a search of this layer finds no others.
-    fn nearest_reached(&self, position: usize, vectors: Vectors<'_>, scratch: &mut HnswScratch) -> Vec<Scored> {
-        let Vectors { rows, metric } = vectors;
+    fn nearest_reached(&self, position: usize, vectors: ComparedRows<'_>, scratch: &mut HnswScratch) -> Vec<Scored> {
+        let ComparedRows { rows, metric } = vectors;
         hnsw_search(rows, self, rows.row(self.nodes[position]), metric, BEAM, scratch).hits
     }
 

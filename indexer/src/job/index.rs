@@ -12,17 +12,17 @@ use dyad_index::search::VectorRows;
 use dyad_index::{Certificate, Metric};
 
 use super::kept::KeptShards;
-use super::pass::{Pass, PassResult};
+use super::pass::{IndexPass, PassResult};
 use super::shard::ShardBuilder;
 use super::spool::Spooled;
 use super::workspace::Workspace;
 use crate::control::{JobControl, Unit};
 use crate::draft::{CompleteShard, Draft, DraftShard};
 use crate::error::Error;
-use crate::graph_build::{BuildParams, Builder, Questions, RecallGate, RecallTarget};
-use crate::plan::Plan;
+use crate::graph_build::{BuildParams, BuilderKind, QuestionVectors, RecallGate, RecallTarget};
+use crate::plan::BuildPlan;
 use crate::publish::{check_model, publish};
-use crate::source::{Batch, Corpus, VectorSource};
+use crate::source::{Corpus, DocumentBatch, VectorSource};
 
 /// Most shards of a build: each holds a file and a text index open during the pass.
 const SHARDS: std::ops::RangeInclusive<usize> = 1..=256;
@@ -40,14 +40,14 @@ pub struct BuildConfig {
     /// Shards; documents go to one by a hash of their key. Empty shards are left out.
     pub shards: usize,
     /// The builder of each shard's graph.
-    pub builder: Builder,
+    pub builder: BuilderKind,
     /// Parameters of each shard's graph.
     pub params: BuildParams,
     /// Type of the stored vectors.
     pub row_type: RowType,
     /// The language by which BM25 analyses texts; by default that of the first documents.
     pub language: Option<TextLanguage>,
-    /// Questions by which recall is measured, see [`Questions::open`]; by default documents serve as questions.
+    /// Questions by which recall is measured, see [`QuestionVectors::open`]; by default documents serve as questions.
     pub queries: Option<PathBuf>,
     /// Minimum recall of every shard.
     pub target: Option<RecallTarget>,
@@ -63,7 +63,7 @@ pub struct BuildConfig {
 
 /// What a build published.
 #[derive(Debug, Clone)]
-pub struct Summary {
+pub struct BuildSummary {
     /// The new generation.
     pub manifest: Manifest,
     /// By shard, in the manifest's order.
@@ -79,7 +79,7 @@ pub fn build_index(
     config: &BuildConfig,
     source: &mut dyn VectorSource,
     control: JobControl<'_>,
-) -> Result<Summary, Error> {
+) -> Result<BuildSummary, Error> {
     config.params.validate()?;
     if !SHARDS.contains(&config.shards) {
         let (low, high) = (*SHARDS.start(), *SHARDS.end());
@@ -94,7 +94,7 @@ pub fn build_index(
         check_model(&config.index, &model)?;
     }
     let questions =
-        config.queries.as_ref().map(|path| Questions::open(path, &model, config.params.seed)).transpose()?;
+        config.queries.as_ref().map(|path| QuestionVectors::open(path, &model, config.params.seed)).transpose()?;
     let gate = RecallGate {
         questions: questions.as_ref().map(|questions| questions as &dyn VectorRows),
         target: config.target,
@@ -112,7 +112,7 @@ pub fn build_index(
 
     // Before hours of embedding, which would be lost with a service that is away at their end.
     let logit_scale = source.logit_scale(control.cancel)?;
-    let pass = Pass {
+    let pass = IndexPass {
         workspace: workspace.path(),
         model: &model,
         row_type: config.row_type,
@@ -162,18 +162,18 @@ pub fn build_index(
     }
     let predicted_bytes = plan.text_bytes.map(|_| plan.memory_bytes(manifest.documents()));
     let certificates = built.iter().map(|shard| shard.certificate.clone()).collect();
-    Ok(Summary { manifest, certificates, predicted_bytes })
+    Ok(BuildSummary { manifest, certificates, predicted_bytes })
 }
 
 /// What the build takes; within a limit of memory, after the documents were counted.
 fn planned(
     config: &BuildConfig,
-    corpus: &dyn Batch,
+    corpus: &dyn DocumentBatch,
     source: &dyn VectorSource,
     questions: usize,
     control: JobControl<'_>,
-) -> Result<Plan, Error> {
-    let plan = Plan {
+) -> Result<BuildPlan, Error> {
+    let plan = BuildPlan {
         documents: source.documents(),
         dim: source.model().dim,
         shards: config.shards,
@@ -186,7 +186,7 @@ fn planned(
     };
     let Some(memory) = config.memory else { return Ok(plan) };
     let (documents, text_bytes) = counted(&config.corpus, control)?;
-    Plan { documents: Some(documents), text_bytes: Some(text_bytes), ..plan }.within(memory, *SHARDS.end())
+    BuildPlan { documents: Some(documents), text_bytes: Some(text_bytes), ..plan }.within(memory, *SHARDS.end())
 }
 
 /// A build replaces whatever is there: what others have published while it ran is named.

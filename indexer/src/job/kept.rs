@@ -38,7 +38,7 @@ const RECORD: &str = "built.json";
 
 /// What a kept shard is.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct KeptShardRecord {
     documents: u64,
     files: Vec<FileEntry>,
     certificate: Certificate,
@@ -112,8 +112,11 @@ impl KeptShards {
         let mut built = builder.build(spooled, None, label)?;
         fs_err::rename(&built.dir, &shard)?;
         built.dir = shard;
-        let record =
-            Record { documents: built.documents, files: built.files.clone(), certificate: built.certificate.clone() };
+        let record = KeptShardRecord {
+            documents: built.documents,
+            files: built.files.clone(),
+            certificate: built.certificate.clone(),
+        };
         write_atomic(&dir.join(RECORD), &serde_json::to_vec(&record).map_err(std::io::Error::from)?)?;
         Ok(built)
     }
@@ -166,7 +169,7 @@ impl Drop for KeptShards {
 /// A shard whose files are those of its record, checksums included.
 fn read(dir: &Path, control: JobControl<'_>) -> Result<Option<CompleteShard>, Error> {
     let record = fs_err::read(dir.join(RECORD)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let Some(Record { documents, files, certificate }) = record else { return Ok(None) };
+    let Some(KeptShardRecord { documents, files, certificate }) = record else { return Ok(None) };
     let shard = dir.join(SHARD_DIR);
     for file in &files {
         let stop = || control.cancel.is_cancelled();

@@ -30,11 +30,11 @@ mod shard;
 mod spool;
 mod workspace;
 
-pub use index::{BuildConfig, Summary, build_index};
+pub use index::{BuildConfig, BuildSummary, build_index};
 pub(crate) use index::{shard_label, thread_pool};
 pub(crate) use kept::{KeptShards, left_in as kept_shards_in, remove as remove_kept_shard};
 pub(crate) use language::LanguageSample;
-pub(crate) use pass::Pass;
+pub(crate) use pass::IndexPass;
 pub(crate) use shard::{ShardBuilder, entries_of, file_entries};
 pub(crate) use spool::{Spool, Spooled, metadata_json};
 pub(crate) use workspace::Workspace;

@@ -13,10 +13,10 @@ use super::spool::{Spool, Spooled};
 use crate::control::{JobControl, Unit};
 use crate::error::Error;
 use crate::graph_build::validate::RowCheck;
-use crate::source::{Batch, Embedded, VectorSource};
+use crate::source::{DocumentBatch, EmbeddedDocument, VectorSource};
 
 /// The single pass over corpus and vectors.
-pub(crate) struct Pass<'a> {
+pub(crate) struct IndexPass<'a> {
     pub(crate) workspace: &'a Path,
     pub(crate) model: &'a ModelRecord,
     pub(crate) row_type: RowType,
@@ -38,8 +38,12 @@ pub(crate) struct PassResult {
     pub(crate) language: TextLanguage,
 }
 
-impl Pass<'_> {
-    pub(crate) fn run(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<PassResult, Error> {
+impl IndexPass<'_> {
+    pub(crate) fn run(
+        &self,
+        corpus: &mut dyn DocumentBatch,
+        source: &mut dyn VectorSource,
+    ) -> Result<PassResult, Error> {
         // With an encoder service the number of documents is unknown, but the size of the corpus is known.
         match source.documents() {
             Some(documents) => self.control.progress.begin("documents", Unit::Documents, Some(documents)),
@@ -50,7 +54,7 @@ impl Pass<'_> {
         spooled
     }
 
-    fn spool_all(&self, corpus: &mut dyn Batch, source: &mut dyn VectorSource) -> Result<PassResult, Error> {
+    fn spool_all(&self, corpus: &mut dyn DocumentBatch, source: &mut dyn VectorSource) -> Result<PassResult, Error> {
         let by_bytes = source.documents().is_none();
         let mut check = RowCheck::new(self.model.dim, self.model.metric, self.row_type);
         let mut spools = Spools { pass: self, language: self.language, by_shard: Vec::new() };
@@ -94,22 +98,22 @@ fn place_hash(document: &Document) -> u64 {
 
 /// The shards that a pass fills.
 struct Spools<'a> {
-    pass: &'a Pass<'a>,
+    pass: &'a IndexPass<'a>,
     language: Option<TextLanguage>,
     by_shard: Vec<Option<Spool>>,
 }
 
 impl Spools<'_> {
     /// Decides the language, and adds the documents that were read for that.
-    fn begin(&mut self, sample: &LanguageSample, sampled: &mut Vec<Embedded>) -> Result<(), Error> {
+    fn begin(&mut self, sample: &LanguageSample, sampled: &mut Vec<EmbeddedDocument>) -> Result<(), Error> {
         let found = sample.language();
         found.told.iter().for_each(|told| self.pass.control.progress.note(told));
         self.language = Some(found.language);
         sampled.drain(..).try_for_each(|embedded| self.add(&embedded))
     }
 
-    fn add(&mut self, embedded: &Embedded) -> Result<(), Error> {
-        let Pass { workspace, first, terms, .. } = *self.pass;
+    fn add(&mut self, embedded: &EmbeddedDocument) -> Result<(), Error> {
+        let IndexPass { workspace, first, terms, .. } = *self.pass;
         let number = (place_hash(&embedded.document) % self.by_shard.len().max(1) as u64) as usize;
         let Some(slot) = self.by_shard.get_mut(number) else { return Ok(()) };
         let spool = match slot {

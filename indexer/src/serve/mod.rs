@@ -16,4 +16,4 @@ mod worker;
 
 pub use received::CallLimits;
 pub use service::IndexService;
-pub use worker::{Changes, ChangesConfig};
+pub use worker::{ChangeWorker, ChangeWorkerConfig};

@@ -7,7 +7,7 @@ use std::vec::IntoIter;
 use dyad_corpus::{Document, Located, MAX_METADATA_BYTES, Metadata, Problem, compact_bytes};
 use dyad_proto::v1;
 
-use crate::source::Batch;
+use crate::source::DocumentBatch;
 
 /// Bytes of a document's texts.
 pub(super) fn bytes_of(document: &v1::Document) -> usize {
@@ -55,7 +55,7 @@ impl Iterator for SentDocuments {
     }
 }
 
-impl Batch for SentDocuments {
+impl DocumentBatch for SentDocuments {
     fn text_bytes(&self) -> Option<u64> {
         None
     }

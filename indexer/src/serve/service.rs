@@ -12,13 +12,13 @@ use tonic::{Request, Response, Status, Streaming};
 use super::received::{CallLimits, CallMemory, later, unmade};
 use super::sent::{bytes_of, metadata};
 use super::status::status;
-use super::worker::{Changes, Wanted, WantedChange};
-use crate::change::Outcome;
+use super::worker::{ChangeWorker, Wanted, WantedChange};
+use crate::change::ChangeOutcome;
 
 /// The service.
 #[derive(Debug, Clone)]
 pub struct IndexService {
-    changes: Changes,
+    changes: ChangeWorker,
     /// The name of the index, as API keys have it.
     name: Arc<str>,
     /// Set before a drain begins, which ends streams that their clients have not ended.
@@ -30,7 +30,7 @@ pub struct IndexService {
 impl IndexService {
     /// A service that makes these changes of the index that API keys know by a name. `stopping` is set before the server ends the streams of its clients: what has arrived by
     /// then may be a part of a change.
-    pub fn new(changes: Changes, name: &str, stopping: Arc<AtomicBool>) -> Self {
+    pub fn new(changes: ChangeWorker, name: &str, stopping: Arc<AtomicBool>) -> Self {
         let memory = CallMemory::new(CallLimits::default());
         Self { changes, name: name.into(), stopping, memory }
     }
@@ -80,7 +80,7 @@ impl IndexService {
         }
         let made = self.changes.make(wanted).await;
         let made = made.ok_or_else(|| later("too many changes wait for their turn. Try again later".to_owned()))?;
-        let Outcome { manifest, change, documents_after, .. } = made.map_err(|error| status(&error))?;
+        let ChangeOutcome { manifest, change, documents_after, .. } = made.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ChangeResponse {
             generation: manifest.map_or(0, |manifest| manifest.generation),
             documents: documents_after,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::sent::SentDocuments;
 use crate::change::{
-    DeleteConfig, Operation, Outcome, Passages, UpsertConfig, delete_documents, mergeable, upsert_after,
+    ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConfig, delete_documents, mergeable, upsert_after,
 };
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
@@ -34,7 +34,7 @@ const KEPT_OPEN: Duration = Duration::from_millis(250);
 
 /// The index, and who embeds what is added.
 #[derive(Debug, Clone)]
-pub struct ChangesConfig {
+pub struct ChangeWorkerConfig {
     /// The index's directory.
     pub index: PathBuf,
     /// URL of the encoder service.
@@ -61,30 +61,30 @@ pub(super) enum WantedChange {
     Delete(Vec<String>),
 }
 
-struct Job {
+struct ChangeJob {
     wanted: Wanted,
     cancel: Cancellation,
-    reply: oneshot::Sender<Result<Outcome, Error>>,
+    reply: oneshot::Sender<Result<ChangeOutcome, Error>>,
 }
 
 /// Makes changes on a thread of its own. Clones share it; it ends with the last of them.
 #[derive(Debug, Clone)]
-pub struct Changes {
-    jobs: SyncSender<Job>,
+pub struct ChangeWorker {
+    jobs: SyncSender<ChangeJob>,
 }
 
 /// Cancels a change whose client has gone.
-struct CancelOnDrop(Cancellation);
+struct CancelChangeOnDrop(Cancellation);
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelChangeOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
 }
 
-impl Changes {
+impl ChangeWorker {
     /// Checks that the index can be opened and that the encoder service has its model, and starts the thread. Blocks.
-    pub fn start(config: ChangesConfig) -> Result<Self, Error> {
+    pub fn start(config: ChangeWorkerConfig) -> Result<Self, Error> {
         drop(Snapshot::open(&config.index)?);
         let source = RemoteSource::connect(&config.encoder, config.remote.clone(), &Cancellation::new())?;
         check_model(&config.index, source.model())?;
@@ -95,10 +95,10 @@ impl Changes {
     }
 
     /// Makes a change; none where too many wait, or the thread has ended. The change is cancelled when the future is dropped.
-    pub(super) async fn make(&self, wanted: Wanted) -> Option<Result<Outcome, Error>> {
+    pub(super) async fn make(&self, wanted: Wanted) -> Option<Result<ChangeOutcome, Error>> {
         let (cancel, (reply, made)) = (Cancellation::new(), oneshot::channel());
-        let guard = CancelOnDrop(cancel.clone());
-        match self.jobs.try_send(Job { wanted, cancel, reply }) {
+        let guard = CancelChangeOnDrop(cancel.clone());
+        match self.jobs.try_send(ChangeJob { wanted, cancel, reply }) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return None,
         }
@@ -108,7 +108,7 @@ impl Changes {
     }
 }
 
-fn run(config: &ChangesConfig, jobs: &Receiver<Job>) {
+fn run(config: &ChangeWorkerConfig, jobs: &Receiver<ChangeJob>) {
     // Opening all shards would be most of the work of a small change. It is not kept for long: `gc` and `purge` leave an open generation.
     let (mut known, mut debt) = (None, MergeDebt::default());
     loop {
@@ -116,7 +116,7 @@ fn run(config: &ChangesConfig, jobs: &Receiver<Job>) {
             Some(_) => jobs.recv_timeout(KEPT_OPEN),
             None => jobs.recv().map_err(RecvTimeoutError::from),
         };
-        let Job { wanted: Wanted { change, held }, cancel, reply } = match job {
+        let ChangeJob { wanted: Wanted { change, held }, cancel, reply } = match job {
             Ok(job) => job,
             Err(RecvTimeoutError::Timeout) => {
                 known = None;
@@ -129,7 +129,7 @@ fn run(config: &ChangesConfig, jobs: &Receiver<Job>) {
         let made = if cancel.is_cancelled() { Err(Error::Cancelled) } else { caught(make) };
         drop(held);
         match &made {
-            Ok(Outcome { manifest: Some(manifest), change, .. }) => {
+            Ok(ChangeOutcome { manifest: Some(manifest), change, .. }) => {
                 tracing::info!(generation = manifest.generation, ?change, "published");
                 debt.tell(manifest);
             }
@@ -187,11 +187,11 @@ fn caught<T>(change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
 }
 
 fn make(
-    config: &ChangesConfig,
+    config: &ChangeWorkerConfig,
     known: Option<&Snapshot>,
     change: WantedChange,
     control: JobControl<'_>,
-) -> Result<Outcome, Error> {
+) -> Result<ChangeOutcome, Error> {
     match change {
         WantedChange::Delete(keys) => {
             let deleted = DeleteConfig { index: &config.index, known, passages: false, dry_run: false };

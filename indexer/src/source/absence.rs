@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 pub(super) struct Absence {
     /// How long a service that has failed gets no batches.
     time: Duration,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AbsenceState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AbsenceState {
     away_until: Option<Instant>,
     answered: Option<Instant>,
 }
 
 /// Whether a batch goes to a service.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum ServicePresence {
     Present,
     /// It has been away for its time; this batch asks whether it is back, and others do not.
     Probe,
@@ -31,14 +31,14 @@ impl Absence {
         Self { time, state: Arc::default() }
     }
 
-    pub(super) fn turn(&self, now: Instant) -> Turn {
+    pub(super) fn turn(&self, now: Instant) -> ServicePresence {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.away_until {
-            None => Turn::Present,
-            Some(until) if now < until => Turn::Away,
+            None => ServicePresence::Present,
+            Some(until) if now < until => ServicePresence::Away,
             Some(_) => {
                 state.away_until = Some(now + self.time);
-                Turn::Probe
+                ServicePresence::Probe
             }
         }
     }
@@ -52,7 +52,8 @@ impl Absence {
     }
 
     pub(super) fn answered(&self, now: Instant) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State { away_until: None, answered: Some(now) };
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) =
+            AbsenceState { away_until: None, answered: Some(now) };
     }
 }
 
@@ -64,15 +65,25 @@ mod tests {
     fn one_batch_a_minute_asks_whether_a_service_is_back() {
         let (absence, began) = (Absence::of(Duration::from_mins(1)), Instant::now());
         let at = |seconds| began + Duration::from_secs(seconds);
-        assert_eq!(absence.turn(at(0)), Turn::Present);
+        assert_eq!(absence.turn(at(0)), ServicePresence::Present);
         absence.clone().failed(at(0), at(10));
         let turns = [10, 69, 70, 71, 129, 130].map(|seconds| absence.turn(at(seconds)));
-        assert_eq!(turns, [Turn::Away, Turn::Away, Turn::Probe, Turn::Away, Turn::Away, Turn::Probe]);
+        assert_eq!(
+            turns,
+            [
+                ServicePresence::Away,
+                ServicePresence::Away,
+                ServicePresence::Probe,
+                ServicePresence::Away,
+                ServicePresence::Away,
+                ServicePresence::Probe
+            ]
+        );
         absence.answered(at(131));
-        assert_eq!(absence.turn(at(131)), Turn::Present);
+        assert_eq!(absence.turn(at(131)), ServicePresence::Present);
         absence.failed(at(130), at(132));
-        assert_eq!(absence.turn(at(132)), Turn::Present, "it has answered since");
+        assert_eq!(absence.turn(at(132)), ServicePresence::Present, "it has answered since");
         absence.failed(at(132), at(133));
-        assert_eq!(absence.turn(at(133)), Turn::Away);
+        assert_eq!(absence.turn(at(133)), ServicePresence::Away);
     }
 }

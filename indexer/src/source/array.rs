@@ -10,7 +10,7 @@ use dyad_index::{Metric, ModelRecord};
 
 use super::parquet::{self, KeyColumn, VectorColumn};
 use super::raw::{self, RawVectors};
-use super::{Documents, Embedded, VectorSource};
+use super::{EmbeddedDocument, LocatedDocuments, VectorSource};
 use crate::error::Error;
 
 /// Rows read at a time.
@@ -21,7 +21,7 @@ const HINT: &str = "Save it with `numpy.save` as a C-ordered [documents, values]
 const PARQUET: [u8; 4] = *b"PAR1";
 
 #[derive(Debug)]
-enum Values {
+enum VectorFile {
     Npy(NpyFile),
     Parquet(Box<VectorColumn>),
     Raw(RawVectors),
@@ -31,7 +31,7 @@ enum Values {
 #[derive(Debug)]
 pub struct ArraySource {
     path: PathBuf,
-    values: Values,
+    values: VectorFile,
     /// Keys that are compared with those of the documents.
     keys: Option<KeyColumn>,
     rows: usize,
@@ -70,17 +70,17 @@ impl ArraySource {
         }
         let (values, rows, dim, keys) = if let Some(file) = RawVectors::open(path)? {
             let (rows, dim) = (file.rows, file.dim);
-            (Values::Raw(file), rows, dim, None)
+            (VectorFile::Raw(file), rows, dim, None)
         } else if is_parquet(path)? {
             let column = VectorColumn::open(path)?;
             let (rows, dim, keys) = (column.rows, column.dim, KeyColumn::find(path)?);
-            (Values::Parquet(Box::new(column)), rows, dim, keys)
+            (VectorFile::Parquet(Box::new(column)), rows, dim, keys)
         } else {
             let refused = |error| refused(path, error);
             let file = NpyFile::open(path).map_err(refused)?;
             file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
             let (rows, dim) = file.rows_and_columns().map_err(refused)?;
-            (Values::Npy(file), rows, dim, None)
+            (VectorFile::Npy(file), rows, dim, None)
         };
         if dim == 0 {
             let (part, expected, got) = ("shape".to_owned(), "at least 1 value in a row".to_owned(), "0".to_owned());
@@ -110,9 +110,9 @@ impl ArraySource {
 
     fn refused_row(&self, row: u64, expected: String, got: String) -> Error {
         let hint = match self.values {
-            Values::Npy(_) => HINT,
-            Values::Parquet(_) => parquet::HINT,
-            Values::Raw(_) => raw::HINT,
+            VectorFile::Npy(_) => HINT,
+            VectorFile::Parquet(_) => parquet::HINT,
+            VectorFile::Raw(_) => raw::HINT,
         };
         Error::Vectors { path: self.path.clone(), part: format!("row {}", row + 1), expected, got, hint }
     }
@@ -126,11 +126,11 @@ impl ArraySource {
                 return Ok(None);
             }
             self.block = match &mut self.values {
-                Values::Npy(file) => {
+                VectorFile::Npy(file) => {
                     file.read_f32(self.next * dim..end * dim).map_err(|error| refused(&self.path, error))?
                 }
-                Values::Parquet(column) => column.block(end - self.next)?,
-                Values::Raw(file) => file.block(end - self.next)?,
+                VectorFile::Parquet(column) => column.block(end - self.next)?,
+                VectorFile::Raw(file) => file.block(end - self.next)?,
             };
             self.at = 0;
         }
@@ -179,7 +179,11 @@ impl VectorSource for ArraySource {
         Some(self.rows())
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }
@@ -196,7 +200,7 @@ impl VectorSource for ArraySource {
                 if self.model.metric == Metric::Cosine {
                     normalise(&mut row);
                 }
-                Ok(Some(Embedded { document: document.value, row, truncated: None }))
+                Ok(Some(EmbeddedDocument { document: document.value, row, truncated: None }))
             }
             (document, _) => {
                 let (expected, got) = match document {
@@ -215,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    fn pull_all(source: &mut ArraySource, keys: usize) -> Result<Vec<Embedded>, Error> {
+    fn pull_all(source: &mut ArraySource, keys: usize) -> Result<Vec<EmbeddedDocument>, Error> {
         let document = |number: usize| Document { key: number.to_string(), ..Document::default() };
         let mut documents = (0..keys).map(|number| Ok(Located { value: document(number), line: 0 }));
         let (mut all, cancel) = (Vec::new(), Cancellation::new());

@@ -11,7 +11,7 @@ use super::parquet::KeyColumn;
 use crate::error::Error;
 
 /// Documents for an index, in their order.
-pub trait Batch: Iterator<Item = Result<Located<Document>, dyad_corpus::Error>> {
+pub trait DocumentBatch: Iterator<Item = Result<Located<Document>, dyad_corpus::Error>> {
     /// Bytes of the texts, about, where that is known.
     fn text_bytes(&self) -> Option<u64>;
 
@@ -34,7 +34,7 @@ pub trait Batch: Iterator<Item = Result<Located<Document>, dyad_corpus::Error>> 
     }
 }
 
-impl Batch for CorpusReader {
+impl DocumentBatch for CorpusReader {
     fn text_bytes(&self) -> Option<u64> {
         self.plain_bytes()
     }
@@ -77,7 +77,7 @@ pub enum Corpus {
 impl Corpus {
     /// Opens it. With `repeated_keys` a later record of a key replaces an earlier one; otherwise it is bad, as it always is in a corpus that is
     /// split into passages: a shorter document would not replace all of a longer one.
-    pub fn open(&self, repeated_keys: bool) -> Result<Box<dyn Batch>, Error> {
+    pub fn open(&self, repeated_keys: bool) -> Result<Box<dyn DocumentBatch>, Error> {
         Ok(match self {
             Self::File { path, read } => {
                 let repeated_keys = repeated_keys && read.split.is_none();
@@ -85,7 +85,7 @@ impl Corpus {
             }
             Self::Keys(path) => {
                 let given = KeyLines::open(path)?;
-                Box::new(Keys { path: path.clone(), given, seen: HashMap::new() })
+                Box::new(KeyBatch { path: path.clone(), given, seen: HashMap::new() })
             }
             Self::Parquet(path) => {
                 let mut column = KeyColumn::find(path)?;
@@ -96,13 +96,13 @@ impl Corpus {
                     line += 1;
                     Some(next()?.map(|value| Located { value, line }))
                 });
-                Box::new(Keys { path: path.clone(), given, seen: HashMap::new() })
+                Box::new(KeyBatch { path: path.clone(), given, seen: HashMap::new() })
             }
             Self::Numbered(documents) => {
                 let document = |number: u64| Document { key: number.to_string(), ..Document::default() };
                 let documents =
                     (0..*documents).map(move |number| Located { value: document(number), line: number + 1 });
-                Box::new(Given(documents))
+                Box::new(UncheckedBatch(documents))
             }
         })
     }
@@ -110,9 +110,9 @@ impl Corpus {
 
 /// Documents that need no further check.
 #[derive(Debug)]
-pub struct Given<I>(pub I);
+pub struct UncheckedBatch<I>(pub I);
 
-impl<I: Iterator<Item = Located<Document>>> Iterator for Given<I> {
+impl<I: Iterator<Item = Located<Document>>> Iterator for UncheckedBatch<I> {
     type Item = Result<Located<Document>, dyad_corpus::Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -120,7 +120,7 @@ impl<I: Iterator<Item = Located<Document>>> Iterator for Given<I> {
     }
 }
 
-impl<I: Iterator<Item = Located<Document>>> Batch for Given<I> {
+impl<I: Iterator<Item = Located<Document>>> DocumentBatch for UncheckedBatch<I> {
     fn text_bytes(&self) -> Option<u64> {
         None
     }
@@ -131,14 +131,14 @@ impl<I: Iterator<Item = Located<Document>>> Batch for Given<I> {
 }
 
 /// Documents of keys alone, in lines or rows of a file.
-struct Keys<I> {
+struct KeyBatch<I> {
     path: PathBuf,
     given: I,
     /// By 128 bits of xxh3 of the key: its line.
     seen: HashMap<u128, u64>,
 }
 
-impl<I> Keys<I> {
+impl<I> KeyBatch<I> {
     fn check(&mut self, key: &str, line: u64) -> Result<(), Problem> {
         check_key(key)?;
         match self.seen.insert(xxh3_128(key.as_bytes()), line) {
@@ -148,7 +148,7 @@ impl<I> Keys<I> {
     }
 }
 
-impl<I: Iterator<Item = Result<Located<String>, dyad_corpus::Error>>> Iterator for Keys<I> {
+impl<I: Iterator<Item = Result<Located<String>, dyad_corpus::Error>>> Iterator for KeyBatch<I> {
     type Item = Result<Located<Document>, dyad_corpus::Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -163,7 +163,7 @@ impl<I: Iterator<Item = Result<Located<String>, dyad_corpus::Error>>> Iterator f
     }
 }
 
-impl<I: Iterator<Item = Result<Located<String>, dyad_corpus::Error>>> Batch for Keys<I> {
+impl<I: Iterator<Item = Result<Located<String>, dyad_corpus::Error>>> DocumentBatch for KeyBatch<I> {
     fn text_bytes(&self) -> Option<u64> {
         Some(0)
     }

@@ -6,7 +6,7 @@ use dyad_proto::client::{ClientConfig, ClientError, EncoderClient};
 use dyad_proto::v1;
 use tonic::Code;
 
-use super::absence::{Absence, Turn};
+use super::absence::{Absence, ServicePresence};
 
 /// For a service that was away to say which model it has.
 const PROBE_TIME: Duration = Duration::from_secs(5);
@@ -34,10 +34,10 @@ pub(super) async fn encode(
     let (mut first, mut away) = (Vec::with_capacity(services.len()), Vec::new());
     for service in services {
         match service.absence.turn(Instant::now()) {
-            Turn::Present => first.push(service),
+            ServicePresence::Present => first.push(service),
             // It is asked first, for the others would answer in its place.
-            Turn::Probe if is_back(&service, &fingerprint).await => first.insert(0, service),
-            Turn::Probe | Turn::Away => away.push(service),
+            ServicePresence::Probe if is_back(&service, &fingerprint).await => first.insert(0, service),
+            ServicePresence::Probe | ServicePresence::Away => away.push(service),
         }
     }
     first.append(&mut away);

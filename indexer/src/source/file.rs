@@ -9,7 +9,7 @@ use dyad_corpus::embeddings::{EmbeddingsReader, SourceDigest};
 use dyad_index::ModelRecord;
 
 use super::late::check_place;
-use super::{Documents, Embedded, VectorSource};
+use super::{EmbeddedDocument, LocatedDocuments, VectorSource};
 use crate::error::Error;
 
 /// The tower that embeds documents.
@@ -100,7 +100,11 @@ impl VectorSource for FileSource {
         self.reader.context()
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }
@@ -124,7 +128,7 @@ impl VectorSource for FileSource {
                         return Err(Error::StaleEmbeddings { dir, part: part.vectors.name, last: key });
                     }
                 }
-                Ok(Some(Embedded { document: document.value, row, truncated: None }))
+                Ok(Some(EmbeddedDocument { document: document.value, row, truncated: None }))
             }
             (Some(document), Some((key, _))) => Err(Error::KeysOutOfStep {
                 dir,

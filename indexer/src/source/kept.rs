@@ -16,7 +16,7 @@ use dyad_corpus::{Document, EmbeddingsProblem, Error as CorpusError, Located, Pa
 use dyad_files::{DirLock, LockError};
 use dyad_index::ModelRecord;
 
-use super::{Documents, Embedded, VectorSource};
+use super::{EmbeddedDocument, LocatedDocuments, VectorSource};
 use crate::error::Error;
 
 /// Beginning of the names of directories with kept vectors.
@@ -36,9 +36,9 @@ const TOWER: &str = "answer";
 pub struct KeptSource<S> {
     inner: S,
     dir: PathBuf,
-    state: State,
+    state: KeptVectorsState,
     /// In the corpus's order.
-    slots: VecDeque<Slot>,
+    slots: VecDeque<PendingDocument>,
     /// Bytes of the texts of those that are ready.
     waiting_bytes: usize,
     reused: u64,
@@ -48,9 +48,9 @@ pub struct KeptSource<S> {
 
 /// A document whose turn comes.
 #[derive(Debug)]
-enum Slot {
+enum PendingDocument {
     Ready {
-        embedded: Box<Embedded>,
+        embedded: Box<EmbeddedDocument>,
         /// By this job.
         is_new: bool,
     },
@@ -59,7 +59,7 @@ enum Slot {
 }
 
 #[derive(Debug)]
-enum State {
+enum KeptVectorsState {
     /// Nothing was asked for yet.
     Closed,
     /// By [`FOLDERS`].
@@ -78,9 +78,9 @@ struct Store {
 
 /// Documents for the inner source: those with a kept vector are taken out on the way.
 struct Missing<'a, 'b> {
-    corpus: &'a mut Documents<'b>,
+    corpus: &'a mut LocatedDocuments<'b>,
     stores: &'a mut Vec<Store>,
-    slots: &'a mut VecDeque<Slot>,
+    slots: &'a mut VecDeque<PendingDocument>,
     waiting_bytes: &'a mut usize,
     reused: &'a mut u64,
     known: &'a mut Option<u64>,
@@ -100,14 +100,14 @@ impl Iterator for Missing<'_, '_> {
             let digest = text_digest(&document.value, self.context);
             let found = self.stores.iter_mut().find_map(|store| Some((store.earlier.find(digest)?, store.truncated)));
             let Some((row, truncated)) = found else {
-                self.slots.push_back(Slot::Asked);
+                self.slots.push_back(PendingDocument::Asked);
                 return Some(Ok(document));
             };
             *self.reused += 1;
             *self.known = self.known.zip(truncated).map(|(sum, is)| sum + u64::from(is));
             *self.waiting_bytes += document.value.text.len();
-            let embedded = Embedded { document: document.value, row: row.vector, truncated };
-            self.slots.push_back(Slot::Ready { embedded: Box::new(embedded), is_new: false });
+            let embedded = EmbeddedDocument { document: document.value, row: row.vector, truncated };
+            self.slots.push_back(PendingDocument::Ready { embedded: Box::new(embedded), is_new: false });
         }
         None
     }
@@ -123,7 +123,7 @@ impl<S: VectorSource> KeptSource<S> {
         Self {
             inner,
             dir,
-            state: State::Closed,
+            state: KeptVectorsState::Closed,
             slots: VecDeque::new(),
             waiting_bytes: 0,
             reused: 0,
@@ -146,7 +146,7 @@ impl<S: VectorSource> KeptSource<S> {
                     tracing::info!(
                         "another job embeds for this index: vectors are not kept for a repetition of this one"
                     );
-                    self.state = State::Off;
+                    self.state = KeptVectorsState::Off;
                     return Ok(());
                 }
                 Err(error) => return Err(error.into()),
@@ -161,16 +161,20 @@ impl<S: VectorSource> KeptSource<S> {
                 self.dir.display()
             );
         }
-        self.state = State::Open(stores);
+        self.state = KeptVectorsState::Open(stores);
         Ok(())
     }
 
     /// The next document, which is then kept.
-    fn next(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
-        let State::Open(stores) = &mut self.state else { return self.inner.pull(corpus, cancel) };
+    fn next(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
+        let KeptVectorsState::Open(stores) = &mut self.state else { return self.inner.pull(corpus, cancel) };
         let (embedded, is_new) = loop {
-            if let Some(Slot::Ready { .. }) = self.slots.front()
-                && let Some(Slot::Ready { embedded, is_new }) = self.slots.pop_front()
+            if let Some(PendingDocument::Ready { .. }) = self.slots.front()
+                && let Some(PendingDocument::Ready { embedded, is_new }) = self.slots.pop_front()
             {
                 self.waiting_bytes = self.waiting_bytes.saturating_sub(embedded.document.text.len());
                 break (*embedded, is_new);
@@ -186,10 +190,10 @@ impl<S: VectorSource> KeptSource<S> {
             };
             match self.inner.pull(&mut missing, cancel)? {
                 // Those with kept vectors that came before it have their turn first.
-                Some(embedded) => match self.slots.iter_mut().find(|slot| matches!(slot, Slot::Asked)) {
+                Some(embedded) => match self.slots.iter_mut().find(|slot| matches!(slot, PendingDocument::Asked)) {
                     Some(slot) => {
                         self.waiting_bytes += embedded.document.text.len();
-                        *slot = Slot::Ready { embedded: Box::new(embedded), is_new: true };
+                        *slot = PendingDocument::Ready { embedded: Box::new(embedded), is_new: true };
                     }
                     None => break (embedded, true),
                 },
@@ -199,8 +203,8 @@ impl<S: VectorSource> KeptSource<S> {
                         stores.iter_mut().try_for_each(|store| store.writer.flush())?;
                         return Ok(None);
                     }
-                    Some(Slot::Ready { .. }) => {}
-                    Some(Slot::Asked) => return Err(Error::NoVectors),
+                    Some(PendingDocument::Ready { .. }) => {}
+                    Some(PendingDocument::Asked) => return Err(Error::NoVectors),
                 },
             }
         };
@@ -249,8 +253,12 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
         self.inner.tokens()
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
-        if matches!(self.state, State::Closed) {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
+        if matches!(self.state, KeptVectorsState::Closed) {
             self.open()?;
         }
         self.next(corpus, cancel)
@@ -258,7 +266,7 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
 
     fn published(&mut self) {
         self.inner.published();
-        if let State::Open(stores) = std::mem::replace(&mut self.state, State::Off) {
+        if let KeptVectorsState::Open(stores) = std::mem::replace(&mut self.state, KeptVectorsState::Off) {
             // Locked until they are gone.
             if let Err(error) = fs_err::remove_dir_all(&self.dir) {
                 tracing::warn!("{error}; `dyad-indexer gc` will remove it");
@@ -271,7 +279,7 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
 /// The job has failed, or was cancelled.
 impl<S> Drop for KeptSource<S> {
     fn drop(&mut self) {
-        if let State::Open(stores) = &mut self.state
+        if let KeptVectorsState::Open(stores) = &mut self.state
             && let Err(error) = stores.iter_mut().try_for_each(|store| store.writer.flush())
         {
             tracing::warn!("the last vectors are not kept: {error}");

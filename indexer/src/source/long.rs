@@ -8,7 +8,7 @@ use dyad_index::ModelRecord;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Documents, Embedded, Given, VectorSource};
+use super::{EmbeddedDocument, LocatedDocuments, UncheckedBatch, VectorSource};
 use crate::error::Error;
 
 /// Documents that are longer than the model reads.
@@ -31,7 +31,7 @@ pub struct LongTexts<S, E> {
     on_long: OnLong,
     /// Embeds the passages of long documents.
     passages: Option<E>,
-    ready: VecDeque<Embedded>,
+    ready: VecDeque<EmbeddedDocument>,
     /// Documents that were split.
     split: u64,
     /// Passages of one word that are longer than the model reads.
@@ -46,7 +46,7 @@ impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
         Self { inner, on_long, passages, ready: VecDeque::new(), split: 0, truncated: 0, keys: HashSet::new() }
     }
 
-    fn new_key(&mut self, embedded: Embedded) -> Result<Embedded, Error> {
+    fn new_key(&mut self, embedded: EmbeddedDocument) -> Result<EmbeddedDocument, Error> {
         let key = &embedded.document.key;
         if self.on_long == OnLong::Split && !self.keys.insert(xxh3_128(key.as_bytes())) {
             return Err(Error::PassageKey(key.clone()));
@@ -59,7 +59,7 @@ impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
         let Some(source) = &mut self.passages else { return Err(Error::NoVectors) };
         for (words, passages) in ever_shorter(source.model().max_tokens, document) {
             let located = passages?.into_iter().zip(1..).map(|(value, line)| Located { value, line });
-            let mut given = Given(located);
+            let mut given = UncheckedBatch(located);
             let mut embedded = Vec::new();
             while let Some(one) = source.pull(&mut given, cancel)? {
                 embedded.push(one);
@@ -126,7 +126,11 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
         self.inner.tokens()
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
                 return self.new_key(ready).map(Some);

@@ -33,7 +33,7 @@ use dyad_corpus::{Document, Located, PassageContext};
 use dyad_index::ModelRecord;
 
 pub use array::{ArraySource, DeclaredModel};
-pub use batch::{Batch, Corpus, Given};
+pub use batch::{Corpus, DocumentBatch, UncheckedBatch};
 pub use file::FileSource;
 pub use kept::KeptSource;
 pub(crate) use kept::{header_of, left_in};
@@ -44,11 +44,11 @@ pub use remote::{RemoteConfig, RemoteSource};
 use crate::error::Error;
 
 /// A corpus's documents as they are read.
-pub type Documents<'a> = dyn Iterator<Item = Result<Located<Document>, dyad_corpus::Error>> + 'a;
+pub type LocatedDocuments<'a> = dyn Iterator<Item = Result<Located<Document>, dyad_corpus::Error>> + 'a;
 
 /// A document and its vector.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Embedded {
+pub struct EmbeddedDocument {
     /// The document.
     pub document: Document,
     /// As the source returns it; only its key has been checked.
@@ -100,7 +100,11 @@ pub trait VectorSource {
 
     /// The next document with its vector, in the corpus's order; reads ahead in `corpus` as it needs. Nothing at the
     /// end of both. Returns [`Error::Cancelled`] soon after it is cancelled.
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error>;
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error>;
 
     /// The documents are published: what was kept for a repetition of the job is not needed any more.
     fn published(&mut self) {}
@@ -143,7 +147,11 @@ impl VectorSource for Box<dyn VectorSource> {
         (**self).context()
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         (**self).pull(corpus, cancel)
     }
 

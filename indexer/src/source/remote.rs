@@ -21,7 +21,7 @@ use super::absence::Absence;
 use super::call::{CalledService, contract, encode};
 use super::late::passage_documents;
 use super::logit_scale::{is_lasting, measure};
-use super::{Documents, Embedded, VectorSource};
+use super::{EmbeddedDocument, LocatedDocuments, VectorSource};
 use crate::context_error::ContextError;
 use crate::error::Error;
 
@@ -74,15 +74,15 @@ pub struct RemoteSource {
     tokens: u64,
     /// The document that did not fit into the last batch.
     carried: Option<Document>,
-    pending: VecDeque<Batch>,
+    pending: VecDeque<PendingBatch>,
     /// Documents of answered batches, in order.
-    ready: VecDeque<Embedded>,
+    ready: VecDeque<EmbeddedDocument>,
     // Last, so that it outlives what runs on it.
     runtime: Runtime,
 }
 
 #[derive(Debug)]
-struct Batch {
+struct PendingBatch {
     id: u64,
     documents: Vec<Document>,
     reply: JoinHandle<Result<(String, v1::EncodeResponse), ClientError>>,
@@ -154,7 +154,7 @@ impl RemoteSource {
     }
 
     /// Sends batches until the window is full or the corpus at its end.
-    fn fill(&mut self, corpus: &mut Documents<'_>) -> Result<(), Error> {
+    fn fill(&mut self, corpus: &mut LocatedDocuments<'_>) -> Result<(), Error> {
         while self.pending.len() < self.config.in_flight.max(1) * self.services.len() {
             let documents = self.next_batch(corpus)?;
             if documents.is_empty() {
@@ -179,12 +179,12 @@ impl RemoteSource {
                 self.config.client.clone(),
                 self.model.fingerprint.clone(),
             ));
-            self.pending.push_back(Batch { id: self.next_id, documents, reply });
+            self.pending.push_back(PendingBatch { id: self.next_id, documents, reply });
         }
         Ok(())
     }
 
-    fn next_batch(&mut self, corpus: &mut Documents<'_>) -> Result<Vec<Document>, Error> {
+    fn next_batch(&mut self, corpus: &mut LocatedDocuments<'_>) -> Result<Vec<Document>, Error> {
         let (mut documents, mut bytes, mut read) = (Vec::new(), 0, None);
         let is_late = self.config.context.late_weight().is_some();
         while documents.len() < self.config.batch_texts {
@@ -210,7 +210,7 @@ impl RemoteSource {
     }
 
     /// Waits for the oldest batch.
-    fn take(&mut self, mut batch: Batch, cancel: &Cancellation) -> Result<(), Error> {
+    fn take(&mut self, mut batch: PendingBatch, cancel: &Cancellation) -> Result<(), Error> {
         let joined = wait(&self.runtime, cancel, &mut batch.reply).inspect_err(|_| batch.reply.abort())?;
         let named = |source| Error::Encoder {
             first: batch.documents.first().map(|document| document.key.clone()).unwrap_or_default(),
@@ -252,7 +252,7 @@ impl RemoteSource {
         let is_truncated = |number: u32| tells.then(|| reply.truncated_texts.binary_search(&number).is_ok());
         let rows = rows.chunks_exact(dim).map(<[f32]>::to_vec).zip(0..);
         let embedded = batch.documents.into_iter().zip(rows);
-        self.ready.extend(embedded.map(|(document, (row, number))| Embedded {
+        self.ready.extend(embedded.map(|(document, (row, number))| EmbeddedDocument {
             document,
             row,
             truncated: is_truncated(number),
@@ -324,7 +324,11 @@ impl VectorSource for RemoteSource {
         Some(self.tokens)
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         while self.ready.is_empty() {
             self.fill(corpus)?;
             let Some(oldest) = self.pending.pop_front() else { return Ok(None) };

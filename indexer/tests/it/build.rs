@@ -9,7 +9,7 @@ use dyad_index::verify::verify_current as verify;
 use dyad_index::{Never, Snapshot, manifest};
 use dyad_indexer::change::Operation;
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::Builder;
+use dyad_indexer::graph_build::BuilderKind;
 use dyad_indexer::inspect::inspect;
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{Corpus, FileSource};
@@ -166,7 +166,7 @@ fn few_documents_leave_shards_out() {
 
 #[test]
 fn one_thread_writes_the_same_bytes_again_and_the_seed_matters() {
-    let dense = |builder: Builder, seed: u64| {
+    let dense = |builder: BuilderKind, seed: u64| {
         let fixture = Fixture::new(200);
         let mut config = fixture.config();
         (config.builder, config.params.seed) = (builder, seed);
@@ -178,7 +178,7 @@ fn one_thread_writes_the_same_bytes_again_and_the_seed_matters() {
         assert_eq!(dense.len(), 2);
         dense
     };
-    for builder in [Builder::Native, Builder::HnswRs, Builder::HnswRsInt8] {
+    for builder in [BuilderKind::Native, BuilderKind::HnswRs, BuilderKind::HnswRsInt8] {
         let once = dense(builder, 1);
         assert!(once == dense(builder, 1), "{builder:?}");
         assert!(once != dense(builder, 2), "{builder:?}");

@@ -8,7 +8,7 @@ use dyad_corpus::{Document, Format, ReadOptions, Split};
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
-use dyad_indexer::bulk::{self, Graph, PlanConfig, Planned, Status, Vectors};
+use dyad_indexer::bulk::{self, GraphSettings, PlanConfig, Planned, Status, VectorOrigin};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::{OnLong, RemoteConfig, RemoteSource, VectorSource};
 
@@ -52,7 +52,7 @@ impl Job {
             index: self.url("index"),
             out: self.url("job"),
             // As fixtures are built.
-            graph: Graph { vector_type: "f32".to_owned(), ..Graph::default() },
+            graph: GraphSettings { vector_type: "f32".to_owned(), ..GraphSettings::default() },
             language: None,
             scratch: self.fixture.path("scratch"),
         }
@@ -67,7 +67,7 @@ impl Job {
     }
 
     pub(crate) fn plan(&self, config: &PlanConfig) -> Result<Planned, Error> {
-        bulk::plan(config, Vectors::Encoder(Box::new(self.source()?)), JobControl::silent())
+        bulk::plan(config, VectorOrigin::Encoder(Box::new(self.source()?)), JobControl::silent())
     }
 
     pub(crate) fn embed(&self, partition: usize) -> Result<bool, Error> {

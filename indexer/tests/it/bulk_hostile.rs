@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dyad_index::{Metric, Snapshot};
 use dyad_indexer::Error;
-use dyad_indexer::bulk::{self, PlanConfig, Vectors};
+use dyad_indexer::bulk::{self, PlanConfig, VectorOrigin};
 use dyad_indexer::change::merge;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::rollback::roll_back;
@@ -182,7 +182,7 @@ fn parquet_files_with_vectors_are_inputs() {
         // As a worker without rows leaves it.
         fs_err::copy(golden.replace("embedded", "no-rows"), input.join("part-0.parquet")).unwrap();
         let declared = DeclaredModel { name: "other", fingerprint: None, metric };
-        let planned = bulk::plan(&job.config(), Vectors::Input(declared), JobControl::silent()).unwrap();
+        let planned = bulk::plan(&job.config(), VectorOrigin::Input(declared), JobControl::silent()).unwrap();
         assert!(planned.plan.job.has_vectors && planned.plan.estimate.tokens.is_none());
         let (scratch, mut connect) = (job.fixture.path("scratch"), || Err(Error::NoVectors));
         for partition in 0..planned.plan.job.partitions.len() {

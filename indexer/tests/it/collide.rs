@@ -15,7 +15,7 @@ use dyad_index::manifest::Manifest;
 use dyad_index::verify::verify;
 use dyad_index::{Never, Snapshot, manifest};
 use dyad_indexer::Error;
-use dyad_indexer::change::{MetadataConfig, Operation, Outcome, delete, merge, purge, update_metadata, upsert};
+use dyad_indexer::change::{ChangeOutcome, MetadataConfig, Operation, delete, merge, purge, update_metadata, upsert};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
 use dyad_indexer::job::{BuildConfig, build_index};
@@ -70,7 +70,7 @@ fn by_key(documents: &[Document]) -> Model {
 }
 
 /// Adds or replaces documents.
-type AddDocuments<'a> = dyn Fn(Operation, &[Document]) -> Result<Outcome, Error> + 'a;
+type AddDocuments<'a> = dyn Fn(Operation, &[Document]) -> Result<ChangeOutcome, Error> + 'a;
 
 /// What is known of a generation.
 struct Published {

@@ -4,11 +4,11 @@ use dyad_corpus::embeddings::Header;
 use dyad_corpus::{Document, ReadOptions, Split};
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
-use dyad_indexer::change::{Operation, Outcome, Passages, UpsertConfig, merge, upsert};
+use dyad_indexer::change::{ChangeOutcome, Operation, Passages, UpsertConfig, merge, upsert};
 use dyad_indexer::context_error::ContextError;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::inspect::inspect;
-use dyad_indexer::job::{BuildConfig, Summary, build_index};
+use dyad_indexer::job::{BuildConfig, BuildSummary, build_index};
 use dyad_indexer::source::{Corpus, FileSource};
 
 use crate::fixture::{Fixture, document, documents, header, metadata};
@@ -31,12 +31,12 @@ fn corpus(fixture: &Fixture) -> Corpus {
     Corpus::File { path: fixture.path("corpus.jsonl"), read }
 }
 
-fn build(fixture: &Fixture, source: &mut FileSource) -> Result<Summary, Error> {
+fn build(fixture: &Fixture, source: &mut FileSource) -> Result<BuildSummary, Error> {
     let config = BuildConfig { corpus: corpus(fixture), ..fixture.config() };
     build_index(&config, source, JobControl::silent())
 }
 
-fn upsert_from(fixture: &Fixture, source: &mut FileSource) -> Result<Outcome, Error> {
+fn upsert_from(fixture: &Fixture, source: &mut FileSource) -> Result<ChangeOutcome, Error> {
     let config = UpsertConfig { passages: Passages::Batch, ..fixture.upsert_config(Operation::Upsert) };
     upsert(&config, corpus(fixture).open(false)?.as_mut(), source, JobControl::silent())
 }

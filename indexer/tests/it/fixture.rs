@@ -13,13 +13,13 @@ use dyad_files::space::boundless;
 use dyad_index::format::RowType;
 use dyad_indexer::Error;
 use dyad_indexer::change::{
-    MergeConfig, MetadataConfig, Operation, Outcome, Passages, PurgeConfig, UpsertConfig, delete, update_metadata,
-    upsert,
+    ChangeOutcome, MergeConfig, MetadataConfig, Operation, Passages, PurgeConfig, UpsertConfig, delete,
+    update_metadata, upsert,
 };
-use dyad_indexer::control::{JobControl, Progress, Unit};
-use dyad_indexer::graph_build::{BuildParams, Builder};
-use dyad_indexer::job::{BuildConfig, Summary, build_index};
-use dyad_indexer::source::{Corpus, Documents, Embedded, FileSource, VectorSource};
+use dyad_indexer::control::{JobControl, JobProgress, Unit};
+use dyad_indexer::graph_build::{BuildParams, BuilderKind};
+use dyad_indexer::job::{BuildConfig, BuildSummary, build_index};
+use dyad_indexer::source::{Corpus, EmbeddedDocument, FileSource, LocatedDocuments, VectorSource};
 use tempfile::TempDir;
 
 pub(crate) const DIM: usize = 24;
@@ -147,7 +147,7 @@ impl Fixture {
             corpus: self.corpus(),
             index: self.index(),
             shards: 2,
-            builder: Builder::Native,
+            builder: BuilderKind::Native,
             params: BuildParams { m: 8, ef_construction: 40, seed: 1, threads: 1 },
             row_type: RowType::F32,
             language: None,
@@ -160,12 +160,12 @@ impl Fixture {
         }
     }
 
-    pub(crate) fn build(&self) -> Result<Summary, Error> {
+    pub(crate) fn build(&self) -> Result<BuildSummary, Error> {
         let mut source = FileSource::open(&self.path("embeddings"))?;
         self.build_from(&mut source)
     }
 
-    pub(crate) fn build_from(&self, source: &mut dyn VectorSource) -> Result<Summary, Error> {
+    pub(crate) fn build_from(&self, source: &mut dyn VectorSource) -> Result<BuildSummary, Error> {
         build_index(&self.config(), source, JobControl::silent())
     }
 
@@ -183,7 +183,7 @@ impl Fixture {
     }
 
     /// Appends or upserts documents, embedded by a [`HashSource`].
-    pub(crate) fn upsert(&self, operation: Operation, documents: &[Document]) -> Result<Outcome, Error> {
+    pub(crate) fn upsert(&self, operation: Operation, documents: &[Document]) -> Result<ChangeOutcome, Error> {
         self.write_corpus(documents);
         self.upsert_from(
             "corpus.jsonl",
@@ -200,20 +200,20 @@ impl Fixture {
         config: &UpsertConfig,
         source: &mut dyn VectorSource,
         control: JobControl<'_>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<ChangeOutcome, Error> {
         let corpus = Corpus::File { path: self.path(name), read: ReadOptions::default() };
         let mut batch = corpus.open(config.operation == Operation::Upsert && !source.is_in_step())?;
         upsert(config, batch.as_mut(), source, control)
     }
 
-    pub(crate) fn update_metadata(&self, documents: &[Document]) -> Result<Outcome, Error> {
+    pub(crate) fn update_metadata(&self, documents: &[Document]) -> Result<ChangeOutcome, Error> {
         self.write_corpus(documents);
         let (corpus, index) = (self.path("corpus.jsonl"), self.index());
         let config = MetadataConfig { corpus, read: ReadOptions::default(), index, dry_run: false };
         update_metadata(&config, JobControl::silent())
     }
 
-    pub(crate) fn delete(&self, keys: &[String]) -> Result<Outcome, Error> {
+    pub(crate) fn delete(&self, keys: &[String]) -> Result<ChangeOutcome, Error> {
         delete(&self.index(), keys, false, JobControl::silent())
     }
 
@@ -306,12 +306,12 @@ impl VectorSource for HashSource {
         None
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, _: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(&mut self, corpus: &mut LocatedDocuments<'_>, _: &Cancellation) -> Result<Option<EmbeddedDocument>, Error> {
         let Some(document) = corpus.next().transpose()? else { return Ok(None) };
         let mut row = row_of(&document.value.passage());
         (self.change)(self.embedded, &mut row);
         self.embedded += 1;
-        Ok(Some(Embedded { document: document.value, row, truncated: None }))
+        Ok(Some(EmbeddedDocument { document: document.value, row, truncated: None }))
     }
 }
 
@@ -331,7 +331,7 @@ impl Recorder<'_> {
     }
 }
 
-impl Progress for Recorder<'_> {
+impl JobProgress for Recorder<'_> {
     fn begin(&self, stage: &str, _unit: Unit, _total: Option<u64>) {
         self.lines.lock().unwrap().push(stage.to_owned());
         (self.at_stage)(stage);

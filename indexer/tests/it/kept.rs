@@ -11,7 +11,7 @@ use dyad_indexer::change::reembed;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
 use dyad_indexer::job::build_index;
-use dyad_indexer::source::{Documents, Embedded, KeptSource, LongTexts, OnLong, VectorSource};
+use dyad_indexer::source::{EmbeddedDocument, KeptSource, LocatedDocuments, LongTexts, OnLong, VectorSource};
 
 use crate::bulk::{model_of, some};
 use crate::fixture::{DIM, Fixture, HashSource, row_of};
@@ -46,15 +46,20 @@ impl VectorSource for Failing<'_> {
         Some(0)
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         if self.embedded.load(Ordering::Relaxed) >= self.after {
             return Err(Error::Cancelled);
         }
         let pulled = self.inner.pull(corpus, cancel)?;
         self.embedded.fetch_add(usize::from(pulled.is_some()), Ordering::Relaxed);
         // Every second text.
-        let is_long = |embedded: &Embedded| embedded.document.key.ends_with(['1', '3', '5', '7', '9']);
-        Ok(pulled.map(|embedded| Embedded { truncated: Some(self.tells_long && is_long(&embedded)), ..embedded }))
+        let is_long = |embedded: &EmbeddedDocument| embedded.document.key.ends_with(['1', '3', '5', '7', '9']);
+        Ok(pulled
+            .map(|embedded| EmbeddedDocument { truncated: Some(self.tells_long && is_long(&embedded)), ..embedded }))
     }
 }
 

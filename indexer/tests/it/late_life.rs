@@ -11,13 +11,13 @@ use dyad_index::verify::verify_current;
 use dyad_index::{ModelRecord, Snapshot};
 use dyad_indexer::Error;
 use dyad_indexer::change::{
-    DeleteConfig, MergeConfig, Operation, Outcome, Passages, PurgeConfig, ReembedConfig, UpsertConfig,
+    ChangeOutcome, DeleteConfig, MergeConfig, Operation, Passages, PurgeConfig, ReembedConfig, UpsertConfig,
     delete_documents, merge, purge, reembed, upsert,
 };
 use dyad_indexer::context_error::ContextError;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::{BuildConfig, build_index};
-use dyad_indexer::source::{Corpus, Documents, Embedded, VectorSource};
+use dyad_indexer::source::{Corpus, EmbeddedDocument, LocatedDocuments, VectorSource};
 
 use crate::fixture::{Fixture, HashSource, Recorder, row_of};
 use crate::life::Random;
@@ -51,7 +51,7 @@ impl VectorSource for LateSource {
         "title+late".parse().unwrap()
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, _: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(&mut self, corpus: &mut LocatedDocuments<'_>, _: &Cancellation) -> Result<Option<EmbeddedDocument>, Error> {
         let Some(document) = corpus.next().transpose()? else { return Ok(None) };
         let document = document.value;
         let Some(place) = &document.place else {
@@ -61,7 +61,7 @@ impl VectorSource for LateSource {
         let model = &self.inner.model().fingerprint;
         let row = row_of(&format!("{model} {} {} {:?}", document.passage(), place.document(), place.bytes()));
         self.embedded += 1;
-        Ok(Some(Embedded { document, row, truncated: None }))
+        Ok(Some(EmbeddedDocument { document, row, truncated: None }))
     }
 }
 
@@ -148,7 +148,7 @@ impl LateLife {
         build_index(&config, &mut LateSource::of(fingerprint), JobControl::silent()).unwrap();
     }
 
-    fn upsert(&self, keys: &[&String], operation: Operation) -> Result<Outcome, Error> {
+    fn upsert(&self, keys: &[&String], operation: Operation) -> Result<ChangeOutcome, Error> {
         let fixture = &self.fixture;
         fixture.write_corpus(&documents(self.texts.iter().filter(|(key, _)| keys.contains(key))));
         let config = UpsertConfig { passages: Passages::Batch, ..fixture.upsert_config(operation) };

@@ -6,10 +6,10 @@ use dyad_command::Cancellation;
 use dyad_corpus::Document;
 use dyad_index::{ModelRecord, Snapshot};
 use dyad_indexer::Error;
-use dyad_indexer::change::{Operation, Outcome, Passages, UpsertConfig, delete, passages_of};
+use dyad_indexer::change::{ChangeOutcome, Operation, Passages, UpsertConfig, delete, passages_of};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
-use dyad_indexer::source::{Documents, Embedded, LongTexts, OnLong, VectorSource};
+use dyad_indexer::source::{EmbeddedDocument, LocatedDocuments, LongTexts, OnLong, VectorSource};
 
 use crate::fixture::{Fixture, HashSource};
 
@@ -33,11 +33,15 @@ impl VectorSource for Words {
         Some(0)
     }
 
-    fn pull(&mut self, corpus: &mut Documents<'_>, cancel: &Cancellation) -> Result<Option<Embedded>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        cancel: &Cancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         let Some(embedded) = self.0.pull(corpus, cancel)? else { return Ok(None) };
         let passage = embedded.document.passage().into_owned();
         let tokens: usize = passage.split_whitespace().map(|word| if word.len() > 10 { 40 } else { 1 }).sum();
-        Ok(Some(Embedded { truncated: Some(tokens > self.model().max_tokens), ..embedded }))
+        Ok(Some(EmbeddedDocument { truncated: Some(tokens > self.model().max_tokens), ..embedded }))
     }
 }
 
@@ -89,11 +93,16 @@ fn a_source_that_does_not_say_is_refused() {
 }
 
 /// Changes an index by documents of which long ones are split.
-fn change(fixture: &Fixture, operation: Operation, all: &[Document]) -> Result<Outcome, Error> {
+fn change(fixture: &Fixture, operation: Operation, all: &[Document]) -> Result<ChangeOutcome, Error> {
     change_or_say(fixture, operation, all, false)
 }
 
-fn change_or_say(fixture: &Fixture, operation: Operation, all: &[Document], dry_run: bool) -> Result<Outcome, Error> {
+fn change_or_say(
+    fixture: &Fixture,
+    operation: Operation,
+    all: &[Document],
+    dry_run: bool,
+) -> Result<ChangeOutcome, Error> {
     fixture.write_corpus(all);
     let config = UpsertConfig { passages: Passages::Source, dry_run, ..fixture.upsert_config(operation) };
     let passages = Some(Words(HashSource::default()));

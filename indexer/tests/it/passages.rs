@@ -60,7 +60,7 @@ fn built(lengths: &[(&str, usize)]) -> Fixture {
     fixture
 }
 
-fn replace(fixture: &Fixture, lengths: &[(&str, usize)], dry_run: bool) -> dyad_indexer::change::Outcome {
+fn replace(fixture: &Fixture, lengths: &[(&str, usize)], dry_run: bool) -> dyad_indexer::change::ChangeOutcome {
     fixture.write_corpus(&documents(lengths));
     let config = UpsertConfig { passages: Passages::Batch, dry_run, ..fixture.upsert_config(Operation::Upsert) };
     let mut batch = corpus(fixture).open(true).unwrap();

@@ -8,7 +8,7 @@ use dyad_files::space::boundless;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
 use dyad_indexer::change::{Operation, ReembedConfig, estimate, merge, reembed};
-use dyad_indexer::compare::{Asked, METRICS, compare_generations};
+use dyad_indexer::compare::{GenerationQuestions, METRICS, compare_generations};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::rollback::roll_back;
 
@@ -164,9 +164,9 @@ fn generations_are_compared_by_what_they_find() {
     let line = |question: &Document| format!("{}\t{}\t1", question.key, &question.key[2..]);
     let lines = questions.iter().map(line).collect::<Vec<_>>().join("\n");
     fs_err::write(fixture.path("qrels.tsv"), format!("query-id\tcorpus-id\tscore\n{lines}\n")).unwrap();
-    let asked = |generation: u64, name: &str| Asked { generation, questions: fixture.path(name) };
+    let asked = |generation: u64, name: &str| GenerationQuestions { generation, questions: fixture.path(name) };
     let qrels = fixture.path("qrels.tsv");
-    let compare = |first: &Asked, second: &Asked| {
+    let compare = |first: &GenerationQuestions, second: &GenerationQuestions| {
         compare_generations(&fixture.index(), [first, second], 10, Some(&qrels), JobControl::silent())
     };
     let (before, after) = (asked(1, "before"), asked(2, "after"));

@@ -13,7 +13,7 @@ use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::{Never, Snapshot, kernels};
 use dyad_indexer::change::{MergeConfig, Operation, Passages, UpsertConfig, delete, merge, upsert};
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::{BuildParams, Builder};
+use dyad_indexer::graph_build::{BuildParams, BuilderKind};
 use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel};
 
@@ -52,7 +52,7 @@ impl Engine for WholeIndex {
             },
             index: job.dir.join("index"),
             shards: 1,
-            builder: Builder::Native,
+            builder: BuilderKind::Native,
             params: BuildParams { m, ef_construction, seed: job.seed, threads: job.threads },
             row_type: RowType::F16,
             language: None,

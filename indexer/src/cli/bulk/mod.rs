@@ -24,23 +24,23 @@ use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
 use serde_json::json;
 
-use self::scratch::Scratch;
-use super::bar::Bar;
+use self::scratch::ScratchArguments;
+use super::bar::ProgressReporter;
 use super::change::age;
 use super::documents::threads;
 use super::model::{ModelArguments, OwnEncoder};
 use super::services::ServiceCalls;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct BulkArguments {
     #[command(subcommand)]
-    step: Step,
+    step: BulkStep,
 }
 
 #[derive(Debug, Subcommand)]
-enum Step {
+enum BulkStep {
     /// Cut the inputs into partitions and shards, estimate what they take by a sample, and put plan.json where there is none
-    Plan(Box<plan::Arguments>),
+    Plan(Box<plan::BulkPlanArguments>),
     /// Embed one partition; nothing is done where that is done already
     Embed(Box<EmbedArguments>),
     /// Build one shard, whose partitions are embedded; nothing is done where that is done already
@@ -50,7 +50,7 @@ enum Step {
     /// Say what is done of a job, from its files alone
     Status(StatusArguments),
     /// Remove what killed tasks have left: objects that no record names, by their age
-    Gc(GcArguments),
+    Gc(BulkGcArguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ struct EmbedArguments {
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout_s: u64,
     #[command(flatten)]
-    scratch: Scratch,
+    scratch: ScratchArguments,
     /// For `--encoder`
     #[command(flatten)]
     credentials: CredentialOptions,
@@ -92,7 +92,7 @@ struct ShardArguments {
     #[arg(long)]
     threads: Option<usize>,
     #[command(flatten)]
-    scratch: Scratch,
+    scratch: ScratchArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -101,7 +101,7 @@ struct CommitArguments {
     #[arg(long, value_name = "URL")]
     plan: String,
     #[command(flatten)]
-    scratch: Scratch,
+    scratch: ScratchArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -115,7 +115,7 @@ struct StatusArguments {
 }
 
 #[derive(Debug, clap::Args)]
-struct GcArguments {
+struct BulkGcArguments {
     /// The job, as given by `plan --out`
     #[arg(long, value_name = "URL")]
     plan: String,
@@ -127,15 +127,15 @@ struct GcArguments {
     dry_run: bool,
 }
 
-pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: BulkArguments) -> anyhow::Result<ExitCode> {
     let cancel = cancel_on_signal()?;
-    let bar = Bar::default();
+    let bar = ProgressReporter::default();
     let control = JobControl { progress: &bar, cancel: &cancel };
     match arguments.step {
-        Step::Plan(arguments) => plan::run(*arguments, control)?,
-        Step::Embed(arguments) => embed(&arguments, control)?,
-        Step::Shard(arguments) => shard(&arguments, control)?,
-        Step::Commit(CommitArguments { plan, scratch }) => {
+        BulkStep::Plan(arguments) => plan::run(*arguments, control)?,
+        BulkStep::Embed(arguments) => embed(&arguments, control)?,
+        BulkStep::Shard(arguments) => shard(&arguments, control)?,
+        BulkStep::Commit(CommitArguments { plan, scratch }) => {
             let done = bulk::commit(&plan, &scratch.path(), control)?;
             let (generation, index, documents) = (done.manifest.generation, &done.index, done.manifest.documents());
             let mut out = io::stdout().lock();
@@ -149,8 +149,8 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 writeln!(out, "nothing to do: generation {generation} of {index} was published before")?;
             }
         }
-        Step::Status(arguments) => status(&arguments, control)?,
-        Step::Gc(GcArguments { plan, older_than, dry_run }) => {
+        BulkStep::Status(arguments) => status(&arguments, control)?,
+        BulkStep::Gc(BulkGcArguments { plan, older_than, dry_run }) => {
             let swept = bulk::gc(&plan, older_than, dry_run, control)?;
             let did = if dry_run { "would remove" } else { "removed" };
             writeln!(io::stdout().lock(), "{did} {} objects of {}", swept.files, Bytes(swept.bytes))?;
@@ -191,7 +191,7 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
     if let Some(failure) = failure {
         return Err(failure);
     }
-    let bulk::Embedded { done, is_new } = embedded?;
+    let bulk::EmbeddedPartition { done, is_new } = embedded?;
     let mut out = io::stdout().lock();
     if is_new {
         let (documents, rejected) = (done.documents, done.rejected);

@@ -5,23 +5,23 @@ use std::io::{self, Write as _};
 use dyad_corpus::{PassageContext, ReadArguments};
 use dyad_files::space::Bytes;
 use dyad_index::Metric;
-use dyad_indexer::bulk::{self, Estimate, Graph, PlanConfig, Vectors};
+use dyad_indexer::bulk::{self, BulkEstimate, GraphSettings, PlanConfig, VectorOrigin};
 use dyad_indexer::control::JobControl;
-use dyad_indexer::graph_build::{Builder, RecallTarget};
+use dyad_indexer::graph_build::{BuilderKind, RecallTarget};
 use dyad_indexer::source::DeclaredModel;
 use dyad_proto::client::{ClientConfig, CredentialOptions};
 use dyad_proto::v1;
 
-use super::super::documents::{Compared, Long};
+use super::super::documents::{LongDocumentPolicy, MetricArgument};
 use super::super::graph::GraphArguments;
 use super::super::language::LanguageArguments;
 use super::super::model::ModelArguments;
 use super::super::services::ServiceCalls;
-use super::scratch::Scratch;
+use super::scratch::ScratchArguments;
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("vectors").required(true).args(["encoder", "model", "model_name"]))]
-pub(super) struct Arguments {
+pub(super) struct BulkPlanArguments {
     /// Inputs: `s3://BUCKET/DIR/*.parquet`, or files of this machine
     #[arg(long, value_name = "PATTERN")]
     input: String,
@@ -43,8 +43,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "HEX", requires = "model_name")]
     fingerprint: Option<String>,
     /// How the vectors of the inputs are compared
-    #[arg(long, value_enum, value_name = "METRIC", default_value_t = Compared::Cosine, requires = "model_name")]
-    metric: Compared,
+    #[arg(long, value_enum, value_name = "METRIC", default_value_t = MetricArgument::Cosine, requires = "model_name")]
+    metric: MetricArgument,
     /// Documents of a shard, about
     #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     docs_per_shard: u64,
@@ -58,14 +58,14 @@ pub(super) struct Arguments {
     max_bad: u64,
     /// Documents that are longer than the model reads: `error` fails and names the first, `truncate` embeds their beginnings, `split` makes passages of them
     /// that the model reads whole, and leaves others as they are
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Long::Truncate, conflicts_with = "model_name")]
-    on_long: Long,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = LongDocumentPolicy::Truncate, conflicts_with = "model_name")]
+    on_long: LongDocumentPolicy,
     #[command(flatten)]
     graph: GraphArguments,
     #[command(flatten)]
     language: LanguageArguments,
     #[command(flatten)]
-    scratch: Scratch,
+    scratch: ScratchArguments,
     /// Print the plan as JSON
     #[arg(long)]
     json: bool,
@@ -74,7 +74,7 @@ pub(super) struct Arguments {
     credentials: CredentialOptions,
 }
 
-pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Result<()> {
+pub(super) fn run(arguments: BulkPlanArguments, control: JobControl<'_>) -> anyhow::Result<()> {
     let metric = Metric::from(arguments.metric);
     let (graph, target) = (&arguments.graph, arguments.graph.target()?);
     // Threads are those of each task.
@@ -88,12 +88,12 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
         partition_documents: arguments.docs_per_partition,
         index: arguments.index,
         out: arguments.out,
-        graph: Graph::new(Builder::Native, &params, row_type, target.map(RecallTarget::kept)),
+        graph: GraphSettings::new(BuilderKind::Native, &params, row_type, target.map(RecallTarget::kept)),
         language: arguments.language.language(),
         scratch: arguments.scratch.path(),
     };
     anyhow::ensure!(
-        arguments.on_long != Long::Split || !arguments.read.splits(),
+        arguments.on_long != LongDocumentPolicy::Split || !arguments.read.splits(),
         "`--on-long split` is for documents that are not split otherwise: leave out `--split`, or take `--on-long error`"
     );
     anyhow::ensure!(
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
             !arguments.read.splits(),
             "`--split` needs `--encoder` or `--model`: vectors of the inputs are of whole documents"
         );
-        Vectors::Input(DeclaredModel { name, fingerprint: arguments.fingerprint.as_deref(), metric })
+        VectorOrigin::Input(DeclaredModel { name, fingerprint: arguments.fingerprint.as_deref(), metric })
     } else {
         let urls = own.as_ref().map_or(arguments.encoder, |own| vec![own.url().to_owned()]);
         let calls = ServiceCalls {
@@ -121,7 +121,7 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
             timeout: ClientConfig::default().call_timeout,
             credentials: &arguments.credentials,
         };
-        Vectors::Encoder(Box::new(calls.connect(control.cancel)?))
+        VectorOrigin::Encoder(Box::new(calls.connect(control.cancel)?))
     };
     let planned = bulk::plan(&config, vectors, control)?;
     let plan = &planned.plan;
@@ -146,7 +146,7 @@ pub(super) fn run(arguments: Arguments, control: JobControl<'_>) -> anyhow::Resu
     Ok(())
 }
 
-fn told(estimate: &Estimate) -> Vec<String> {
+fn told(estimate: &BulkEstimate) -> Vec<String> {
     let mut lines = vec![format!(
         "by a sample of {}: about {} documents, {} of text in {} of input",
         estimate.sampled,

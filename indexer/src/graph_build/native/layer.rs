@@ -8,7 +8,7 @@ use dyad_index::search::{NeighbourSearch, Scored, SearchScratch};
 use rayon::prelude::*;
 
 use super::diverse::diverse;
-use super::lists::{Lists, Members};
+use super::lists::{LinkLists, Members};
 use super::partition::{LEAF, candidates};
 use super::row_block::{PairScores, preference};
 use crate::control::JobControl;
@@ -84,7 +84,7 @@ pub(super) struct LayerBuild<'a> {
 
 /// Scratch memory of a thread, reused by the next insertion.
 #[derive(Default)]
-struct Scratch {
+struct InsertScratch {
     search: SearchScratch,
     prepared: Prepared,
     found: Vec<(u32, Vec<Scored>)>,
@@ -100,7 +100,7 @@ impl LayerBuild<'_> {
         nodes.sort_unstable();
         let places = if self.number == 0 { Members::All } else { Members::Some(nodes.clone()) };
         // Capacity for half as many links again: see the header of `native`.
-        let lists = Lists::new(places, nodes.len(), cap + cap / 2);
+        let lists = LinkLists::new(places, nodes.len(), cap + cap / 2);
         self.adopt(&known, &lists)?;
         // Nodes of the layer above find themselves there. They start at their best neighbour on it that has links here, or else at
         // the entry point.
@@ -132,7 +132,7 @@ impl LayerBuild<'_> {
     }
 
     /// Fills the lists of the initial graph's members. New links go in both directions, as those of an insertion do.
-    fn adopt(&self, known: &[u32], lists: &Lists) -> Result<(), Error> {
+    fn adopt(&self, known: &[u32], lists: &LinkLists) -> Result<(), Error> {
         let (Some(initial), cap) = (self.initial, self.params.cap(self.number)) else { return Ok(()) };
         known.par_chunks(BLOCK).try_for_each_init(Prepared::default, |prepared, block| {
             for node in block {
@@ -160,7 +160,7 @@ impl LayerBuild<'_> {
     /// from far away would find, in a fraction of its time (`PiPNN`: arXiv:2602.21247).
     ///
     /// False, with empty lists, where the rows do not suit that.
-    fn insert_partitioned(&self, nodes: &[u32], lists: &Lists) -> Result<bool, Error> {
+    fn insert_partitioned(&self, nodes: &[u32], lists: &LinkLists) -> Result<bool, Error> {
         let (cap, codes) = (self.params.cap(self.number), self.codes);
         if !candidates(&self.pairs, lists, self.params.seed, self.control)? {
             nodes.par_iter().for_each(|node| lists.replace(*node, &[]));
@@ -211,19 +211,19 @@ impl LayerBuild<'_> {
     fn insert(
         &self,
         nodes: &[u32],
-        lists: &Lists,
+        lists: &LinkLists,
         known: usize,
         start: impl Fn(u32, &Prepared) -> u32 + Sync,
     ) -> Result<(), Error> {
         let serial = SERIAL_START.saturating_sub(known).min(nodes.len());
-        let mut scratch = Scratch::default();
+        let mut scratch = InsertScratch::default();
         for node in nodes.iter().take(serial) {
             self.insert_batch(std::slice::from_ref(node), lists, &start, &mut scratch);
             self.advance(1)?;
         }
         let next = AtomicUsize::new(serial);
         let work = |_: usize| -> Result<(), Error> {
-            let mut scratch = Scratch::default();
+            let mut scratch = InsertScratch::default();
             loop {
                 let from = next.fetch_add(INTERLEAVED, Ordering::Relaxed);
                 let batch = nodes.get(from..nodes.len().min(from + INTERLEAVED)).unwrap_or(&[]);
@@ -247,13 +247,13 @@ impl LayerBuild<'_> {
     fn insert_batch(
         &self,
         nodes: &[u32],
-        lists: &Lists,
+        lists: &LinkLists,
         start: &impl Fn(u32, &Prepared) -> u32,
-        scratch: &mut Scratch,
+        scratch: &mut InsertScratch,
     ) {
         let cap = self.params.cap(self.number);
         let search = NeighbourSearch { codes: self.codes, links: lists };
-        let Scratch { search: memory, prepared, found } = scratch;
+        let InsertScratch { search: memory, prepared, found } = scratch;
         found.clear();
         search.nearest(nodes, self.params.ef_construction, memory, start, |node, hits| {
             found.push((node, hits.to_vec()));

@@ -25,7 +25,7 @@ impl Members {
 
 /// Lists of at most `capacity` links each. A list ends at its first [`EMPTY`].
 #[derive(Debug)]
-pub(super) struct Lists {
+pub(super) struct LinkLists {
     members: Members,
     capacity: usize,
     targets: Vec<AtomicU32>,
@@ -37,7 +37,7 @@ pub(super) struct Lists {
 
 const EMPTY: u32 = u32::MAX;
 
-impl Lists {
+impl LinkLists {
     pub(super) fn new(members: Members, count: usize, capacity: usize) -> Self {
         let atomics = |value: u32| (0..count * capacity).map(|_| AtomicU32::new(value)).collect();
         Self {
@@ -126,7 +126,7 @@ impl Lists {
     }
 }
 
-impl SlotLinks for Lists {
+impl SlotLinks for LinkLists {
     fn append(&self, slot: u32, links: &mut Vec<u32>) {
         let targets = self.row(&self.targets, slot).iter().map(|target| target.load(Ordering::Acquire));
         links.extend(targets.take_while(|target| *target != EMPTY));
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn lists_take_each_link_once_and_are_pruned_when_full() {
-        let lists = Lists::new(Members::Some(vec![3, 8]), 2, 3);
+        let lists = LinkLists::new(Members::Some(vec![3, 8]), 2, 3);
         let never = |_| unreachable!("there is room");
         lists.add(8, &[scored(1, 0.1), scored(2, 0.9), scored(1, 0.1), scored(8, 1.0)], never);
         assert_eq!(lists.links(8), [scored(1, 0.1), scored(2, 0.9)]);
@@ -172,7 +172,7 @@ mod tests {
         let offered =
             [vec![scored(1, 0.1), scored(2, 0.9)], vec![scored(4, 0.5), scored(2, 0.9)], vec![scored(5, 0.7)]];
         for order in [[0usize, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let lists = Lists::new(Members::All, 9, 3);
+            let lists = LinkLists::new(Members::All, 9, 3);
             for at in order {
                 lists.keep_best(8, &offered[at]);
             }

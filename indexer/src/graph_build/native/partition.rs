@@ -9,8 +9,8 @@ use dyad_index::search::Scored;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::lists::Lists;
-use super::row_block::{Best, PairScores, RowBlock};
+use super::lists::LinkLists;
+use super::row_block::{BestNeighbours, PairScores, RowBlock};
 use crate::control::JobControl;
 use crate::error::Error;
 
@@ -36,29 +36,29 @@ const MOST_EQUAL: f64 = 0.01;
 
 /// Scratch memory of a thread.
 #[derive(Default)]
-struct Scratch {
+struct PartitionScratch {
     block: RowBlock,
     row: Vec<f32>,
-    best: Vec<Best>,
+    best: Vec<BestNeighbours>,
 }
 
 /// Fills empty lists with the best candidates that there is room for, best first: the same for any number of threads. False where too many rows
 /// are equal: candidates that are all as near say nothing about what is around them.
 pub(super) fn candidates(
     scores: &PairScores<'_>,
-    lists: &Lists,
+    lists: &LinkLists,
     seed: u64,
     control: JobControl<'_>,
 ) -> Result<bool, Error> {
     let leaves = leaves(scores, seed, control)?;
-    let compare = |scratch: &mut Scratch, leaf: &Vec<u32>| -> Result<usize, Error> {
+    let compare = |scratch: &mut PartitionScratch, leaf: &Vec<u32>| -> Result<usize, Error> {
         let equal = compare_all(scores, leaf, scratch);
         for (node, best) in leaf.iter().zip(&scratch.best) {
             lists.keep_best(*node, best.found());
         }
         control.check().map(|()| equal)
     };
-    let equal = leaves.par_iter().map_init(Scratch::default, compare).try_reduce(|| 0, |a, b| Ok(a + b))?;
+    let equal = leaves.par_iter().map_init(PartitionScratch::default, compare).try_reduce(|| 0, |a, b| Ok(a + b))?;
     let all: usize = leaves.iter().map(Vec::len).sum();
     Ok((equal as f64) < MOST_EQUAL * all as f64)
 }
@@ -69,15 +69,15 @@ pub(super) const NODE_BYTES: u64 = 4 + 3 * 4 * FANOUT as u64;
 /// Bytes of [`candidates`] for any number of nodes: the leaders' rows; each thread's rows, scores and best.
 pub(super) fn scratch_memory(dim: usize, threads: usize) -> u64 {
     let row = 2 * dyad_index::quant::row_bytes(dim) as u64 + 12;
-    let best = (size_of::<Best>() + LEAF_NEIGHBOURS * size_of::<Scored>()) as u64;
+    let best = (size_of::<BestNeighbours>() + LEAF_NEIGHBOURS * size_of::<Scored>()) as u64;
     LEADERS as u64 * row + threads as u64 * (LEAF as u64 * (row + best) + 4 * LEADERS as u64)
 }
 
 /// The best others of each node of a leaf. Every pair is compared once. Returns the number of nodes whose best are all equal to them.
-fn compare_all(scores: &PairScores<'_>, leaf: &[u32], scratch: &mut Scratch) -> usize {
-    let Scratch { block, row, best } = scratch;
+fn compare_all(scores: &PairScores<'_>, leaf: &[u32], scratch: &mut PartitionScratch) -> usize {
+    let PartitionScratch { block, row, best } = scratch;
     scores.gather(leaf, block);
-    best.resize(leaf.len().max(best.len()), Best::new(LEAF_NEIGHBOURS));
+    best.resize(leaf.len().max(best.len()), BestNeighbours::new(LEAF_NEIGHBOURS));
     for (best, node) in best.iter_mut().zip(leaf) {
         best.start(*node);
     }
@@ -85,7 +85,7 @@ fn compare_all(scores: &PairScores<'_>, leaf: &[u32], scratch: &mut Scratch) -> 
     for (at, node) in leaf.iter().enumerate() {
         scores.score(block, at, block, at, row);
         let Some(((of_node, after), (itself, row))) =
-            best.get_mut(at..).and_then(<[Best]>::split_first_mut).zip(row.split_first())
+            best.get_mut(at..).and_then(<[BestNeighbours]>::split_first_mut).zip(row.split_first())
         else {
             return equal;
         };
@@ -152,7 +152,7 @@ fn nearest(scores: &PairScores<'_>, nodes: &[u32], leaders: &[u32], fanout: usiz
     scores.gather(leaders, &mut to);
     let mut nearest = vec![u32::MAX; nodes.len() * fanout];
     nodes.par_chunks(BLOCK).zip(nearest.par_chunks_mut(BLOCK * fanout)).for_each_init(
-        || (RowBlock::default(), Best::new(fanout), Vec::new()),
+        || (RowBlock::default(), BestNeighbours::new(fanout), Vec::new()),
         |(rows, best, row), (nodes, nearest)| {
             scores.gather(nodes, rows);
             for (at, nearest) in nearest.chunks_exact_mut(fanout).enumerate() {
@@ -210,7 +210,7 @@ mod tests {
         let rows = Rows::clustered(500, 24, 9, 0.6, 5);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 3));
         // One leaf.
-        let lists = Lists::new(Members::All, 500, 4);
+        let lists = LinkLists::new(Members::All, 500, 4);
         assert!(candidates(&PairScores::new(&codes), &lists, 1, JobControl::silent()).unwrap());
         let (view, mut prepared) = (codes.view(), Prepared::default());
         for node in 0..500u32 {
@@ -248,7 +248,7 @@ mod tests {
         nodes.dedup();
         assert_eq!(nodes.len(), 3_000);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 3));
-        let lists = Lists::new(Members::All, 3_000, 48);
+        let lists = LinkLists::new(Members::All, 3_000, 48);
         assert!(!candidates(&PairScores::new(&codes), &lists, 1, JobControl::silent()).unwrap());
     }
 

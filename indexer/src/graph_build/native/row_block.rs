@@ -23,12 +23,12 @@ pub(super) struct PairScores<'a> {
 pub(super) struct RowBlock {
     codes: Vec<u8>,
     signed: Vec<i8>,
-    factors: Vec<Factors>,
+    factors: Vec<RowFactors>,
 }
 
 /// The terms that a row adds to its scores.
 #[derive(Debug, Clone, Copy, Default)]
-struct Factors {
+struct RowFactors {
     scale: f32,
     bias: f32,
     /// 128 times the sum of the codes: the other row of a product is stored with 128 added.
@@ -63,7 +63,7 @@ impl<'a> PairScores<'a> {
             // `Codes::lines`: bits, then sketch factor and error, then scale and bias.
             let word = self.codes.lines.get(*node as usize * self.words + self.bits + 1).copied().unwrap_or(0);
             let (scale, bias) = (f32::from_bits(word as u32), f32::from_bits((word >> 32) as u32));
-            block.factors.push(Factors { scale, bias, offset: 128 * sum });
+            block.factors.push(RowFactors { scale, bias, offset: 128 * sum });
         }
     }
 
@@ -76,7 +76,7 @@ impl<'a> PairScores<'a> {
         };
         let codes = right.codes.get(from * width..).unwrap_or(&[]);
         let factors = right.factors.get(from..).unwrap_or(&[]);
-        let score = |product: i32, other: &Factors| {
+        let score = |product: i32, other: &RowFactors| {
             let product = product.wrapping_sub(of_row.offset) as f32;
             product * (of_row.scale * other.scale) + of_row.bias + other.bias + self.base
         };
@@ -97,7 +97,7 @@ impl<'a> PairScores<'a> {
 /// The best of the scores offered, at most `most`, best first. Of many equal ones, those that a hash of the row and the other prefers:
 /// if all rows of equal vectors took the first ones, no links would lead to the others.
 #[derive(Debug, Clone)]
-pub(super) struct Best {
+pub(super) struct BestNeighbours {
     most: usize,
     row: u32,
     found: Vec<Scored>,
@@ -111,7 +111,7 @@ pub(super) fn preference(row: u32, other: u32) -> u32 {
     (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35)
 }
 
-impl Best {
+impl BestNeighbours {
     pub(super) fn new(most: usize) -> Self {
         Self { most, row: 0, found: Vec::with_capacity(most), worst: f32::NEG_INFINITY }
     }
@@ -184,7 +184,7 @@ mod tests {
         sorted.retain(|scored| !scored.score.is_nan());
         sorted.sort_by(|a, b| b.score.total_cmp(&a.score));
         for most in 1..9 {
-            let mut best = Best::new(most);
+            let mut best = BestNeighbours::new(most);
             for row in 0..2 {
                 best.start(row);
                 for (node, score) in (0..).zip(scores) {
@@ -194,7 +194,7 @@ mod tests {
             }
         }
         let mut chosen = vec![0; 100];
-        let mut best = Best::new(6);
+        let mut best = BestNeighbours::new(6);
         for row in 0..100 {
             best.start(row);
             (0..100).filter(|other| *other != row).for_each(|other| best.offer(other, 1.0));

@@ -1,6 +1,6 @@
 //! What is claimed of a shard between a deletion and the next measurement of recall.
 
-use dyad_index::ground_truth::{NearestNodes, Questions};
+use dyad_index::ground_truth::{CertificateQuestions, NearestNodes};
 use dyad_index::search::NodeSet;
 use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, GROUND_TRUTH_FILE, GroundTruth, SearchParams};
@@ -68,7 +68,7 @@ fn recall_falls_by_no_more_than_the_share_of_the_nearest_that_was_deleted() {
     let path = shard.path().with_file_name(GROUND_TRUTH_FILE);
     let truth = GroundTruth::open(&path, 8, shard.len()).unwrap();
     let nearest = NearestNodes::open(&path, 8, shard.len()).unwrap();
-    let Questions::Nodes(questions) = &truth.questions else { panic!("documents are the questions") };
+    let CertificateQuestions::Nodes(questions) = &truth.questions else { panic!("documents are the questions") };
     let list = |at: usize| &truth.neighbours[at * truth.depth()..(at + 1) * truth.depth()];
     let every = |step: usize| (0..shard.len() as u32).step_by(step).collect::<Vec<u32>>();
     let first_of_many: Vec<u32> = (0..60).flat_map(|at| list(at)[..3].to_vec()).collect();
@@ -101,7 +101,7 @@ fn each_width_has_the_recall_that_is_served_whether_it_walks_or_scans() {
     let params = BuildParams { m: 6, ef_construction: 12, seed: 3, threads: 2 };
     let (_dir, shard) = served(&rows, &params);
     let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
-    let Questions::Nodes(questions) = &truth.questions else { panic!("documents are the questions") };
+    let CertificateQuestions::Nodes(questions) = &truth.questions else { panic!("documents are the questions") };
     let mut live = NodeSet::new(shard.len());
     live.extend((0..shard.len() as u32).filter(|node| node % 9 != 4));
     let certificate = certify_live(&shard, &truth, &live, JobControl::silent()).unwrap();
@@ -130,7 +130,7 @@ fn where_the_nearest_are_not_known_all_that_was_deleted_was_near() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(GROUND_TRUTH_FILE);
     let lost = |neighbours: Vec<u32>, nodes: usize, deleted: &[u32]| {
-        let questions = Questions::Vectors { dim: 1, values: vec![0.0; 2] };
+        let questions = CertificateQuestions::Vectors { dim: 1, values: vec![0.0; 2] };
         GroundTruth { questions, neighbours, nodes }.write(&path).unwrap();
         let nearest = NearestNodes::open(&path, 1, nodes).unwrap();
         let mut live = NodeSet::new(nodes);

@@ -9,10 +9,10 @@ use super::native::{make, of_any_length, params};
 use super::synthetic::Rows;
 use crate::control::JobControl;
 use crate::error::Error;
-use crate::graph_build::certify_questions::Rows as CertifiedRows;
-use crate::graph_build::hnsw_rs::{HnswRs, HnswRsInt8};
+use crate::graph_build::certify_questions::ShardVectors;
+use crate::graph_build::hnsw_rs::{HnswRsBuilder, HnswRsInt8};
 use crate::graph_build::native::Native;
-use crate::graph_build::questions::Questions;
+use crate::graph_build::questions::QuestionVectors;
 use crate::graph_build::repair::repair;
 use crate::graph_build::{BuildInput, GraphBuild, GraphBuilder, RecallGate, certify};
 
@@ -24,9 +24,9 @@ fn at(certificate: &Certificate, ef: usize) -> &RecallPoint {
 }
 
 /// Unit vectors, as a question's length changes no ranking.
-fn questions() -> Questions {
+fn questions() -> QuestionVectors {
     let unit = Rows::clustered(N, DIM, 40, 0.6, 5);
-    Questions::of((0..200).flat_map(|at| unit.row(at * 29).to_vec()).collect(), DIM)
+    QuestionVectors::of((0..200).flat_map(|at| unit.row(at * 29).to_vec()).collect(), DIM)
 }
 
 /// A few rows are several times as long as most.
@@ -51,7 +51,7 @@ fn a_graph_of_evened_lengths_finds_more_than_one_by_inner_product_alone() {
     let graph = Native.build(&input, &params(2), control).unwrap();
     let repaired = repair(graph, &rows, Metric::Dot, &params(2), control).unwrap();
     let arranged = Arranged::new(&repaired.graph, &codes).unwrap();
-    let served = CertifiedRows { given: &rows, served_as: RowType::F32, groups: None };
+    let served = ShardVectors { given: &rows, served_as: RowType::F32, groups: None };
     let other = certify(&repaired, &arranged, served, &gate, 7, control).unwrap().certificate;
     let (made, other) = (at(&made, 32), at(&other, 32));
     // Measured: .993 for 479 scores, and .964 for 494.
@@ -63,7 +63,7 @@ fn a_graph_of_evened_lengths_finds_more_than_one_by_inner_product_alone() {
 fn builders_that_compare_rows_themselves_refuse_inner_products() {
     let values = of_any_length(500);
     let rows = DenseRows::new(&values, DIM);
-    for builder in [&HnswRs as &dyn GraphBuilder, &HnswRsInt8] {
+    for builder in [&HnswRsBuilder as &dyn GraphBuilder, &HnswRsInt8] {
         let build = GraphBuild {
             rows: &rows,
             metric: Metric::Dot,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use dyad_index::format::RowType;
-use dyad_index::ground_truth::Questions;
+use dyad_index::ground_truth::CertificateQuestions;
 use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::{Hits, NodeSet, SearchScratch, VectorRows, filter_scans};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
@@ -18,9 +18,9 @@ use super::synthetic::Rows;
 use crate::control::JobControl;
 use crate::graph_build::certify;
 use crate::graph_build::certify_filtered::{
-    FILTER_SEED, FilteredQuestion, QUESTIONS, SCAN_STEP, SHARES, Searched, certify_filtered,
+    FILTER_SEED, FilteredQuestion, QUESTIONS, SCAN_STEP, SHARES, SearchedShard, certify_filtered,
 };
-use crate::graph_build::certify_questions::Rows as CertifiedRows;
+use crate::graph_build::certify_questions::ShardVectors;
 use crate::graph_build::native::Native;
 use crate::graph_build::{
     BuildInput, BuildParams, GraphBuild, GraphBuilder as _, RecallGate, certify_live, order, repair,
@@ -87,7 +87,7 @@ fn recall(shard: &DenseShard, asked: &[u32], params: &SearchParams<'_>) -> (f64,
 /// Checks every point of the table, and returns the widths measured for each share.
 fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<Vec<usize>> {
     let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 8, shard.len()).unwrap();
-    let Questions::Nodes(all) = &truth.questions else { panic!("documents are the questions") };
+    let CertificateQuestions::Nodes(all) = &truth.questions else { panic!("documents are the questions") };
     let step = all.len().div_ceil(QUESTIONS);
     let asked: Vec<(usize, u32)> = all.iter().copied().enumerate().step_by(step).collect();
     let mut widths = Vec::new();
@@ -168,7 +168,7 @@ fn the_same_graph_has_the_same_certificate_for_any_number_of_threads() {
     let graph = Native.build(&input, &params, JobControl::silent()).unwrap();
     let repaired = repair(graph, &rows, Metric::Cosine, &params, JobControl::silent()).unwrap();
     let arranged = Arranged::new(&repaired.graph, &codes).unwrap();
-    let rows = CertifiedRows { given: &rows, served_as: RowType::F16, groups: None };
+    let rows = ShardVectors { given: &rows, served_as: RowType::F16, groups: None };
     let [one, three] = [1, 3].map(|threads| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let gate = RecallGate::default();
@@ -190,7 +190,7 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
     let (_dir, shard) = pool.install(|| served(&real.rows, &params));
     let built = started.elapsed();
     let truth = GroundTruth::open(&shard.path().with_file_name(GROUND_TRUTH_FILE), 384, shard.len()).unwrap();
-    let Questions::Nodes(nodes) = &truth.questions else { panic!("documents are the questions") };
+    let CertificateQuestions::Nodes(nodes) = &truth.questions else { panic!("documents are the questions") };
     let lists: Vec<Vec<Scored>> = truth
         .neighbours
         .chunks(truth.depth())
@@ -214,7 +214,7 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
         shard.search_batch(queries, params, |number, hits| all[number] = hits);
         all
     };
-    let searched = Searched { nodes: shard.len(), live: None, certificate: shard.certificate(), seed: SEED };
+    let searched = SearchedShard { nodes: shard.len(), live: None, certificate: shard.certificate(), seed: SEED };
     let started = Instant::now();
     let filtered = pool.install(|| certify_filtered(&asked, &searched, search, JobControl::silent())).unwrap();
     let through_filters = started.elapsed();

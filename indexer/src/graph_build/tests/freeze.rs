@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::synthetic::Rows;
 use crate::graph_build::BuildParams;
-use crate::graph_build::freeze::{Link, Lists, freeze};
+use crate::graph_build::freeze::{Link, NeighbourLists, freeze};
 
 fn link(layer: u8, target: u32) -> Link {
     Link { layer, target }
@@ -19,14 +19,14 @@ fn params(m: usize) -> BuildParams {
 }
 
 /// Whether a link of the layer joins two nodes, straight from the definition.
-fn joined(lists: &Lists, layer: u8, one: u32, other: u32) -> bool {
+fn joined(lists: &NeighbourLists, layer: u8, one: u32, other: u32) -> bool {
     let reaches = |node: u32| lists.levels[node as usize] >= layer;
     let lists_it =
         |from: u32, to: u32| lists.links[from as usize].iter().any(|link| link.target == to && link.layer >= layer);
     one != other && reaches(one) && reaches(other) && (lists_it(one, other) || lists_it(other, one))
 }
 
-fn assert_matches_oracle(lists: &Lists, graph: &Graph) {
+fn assert_matches_oracle(lists: &NeighbourLists, graph: &Graph) {
     let n = lists.levels.len() as u32;
     graph.validate(n as usize).unwrap();
     for layer in 0..graph.layers.len() {
@@ -43,7 +43,7 @@ fn assert_matches_oracle(lists: &Lists, graph: &Graph) {
 fn lost_reverse_links_come_back() {
     // 0 and 1 reach layer 1. 2 found 0 but was evicted from its list; 3's link to 1 is in 1's list of layer 1,
     // above 3's own level; 2 has an entry of the descent above its level; 3 lists 2 twice and itself.
-    let lists = Lists {
+    let lists = NeighbourLists {
         levels: vec![1, 1, 0, 0],
         links: vec![
             vec![link(1, 1)],
@@ -73,18 +73,18 @@ fn lost_reverse_links_come_back() {
 
 #[test]
 fn the_entry_point_is_on_the_highest_layer() {
-    let lists = Lists { levels: vec![0, 2, 0], links: vec![vec![link(0, 1)], vec![], vec![link(0, 1)]] };
+    let lists = NeighbourLists { levels: vec![0, 2, 0], links: vec![vec![link(0, 1)], vec![], vec![link(0, 1)]] };
     let graph = freeze(&lists, &Rows::clustered(3, 4, 3, 0.1, 0), &params(4));
     assert_eq!((graph.entry, graph.layers.len()), (1, 3));
     graph.validate(3).unwrap();
 }
 
-fn any_lists() -> impl Strategy<Value = Lists> {
+fn any_lists() -> impl Strategy<Value = NeighbourLists> {
     (1usize..24).prop_flat_map(|n| {
         let levels = prop::collection::vec(0u8..4, n);
         let entry = (0u8..5, 0..n as u32).prop_map(|(layer, target)| link(layer, target));
         let links = prop::collection::vec(prop::collection::vec(entry, 0..8), n);
-        (levels, links).prop_map(|(levels, links)| Lists { levels, links })
+        (levels, links).prop_map(|(levels, links)| NeighbourLists { levels, links })
     })
 }
 

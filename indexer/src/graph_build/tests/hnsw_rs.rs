@@ -11,7 +11,7 @@ use super::{cancelled, real};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::freeze::freeze;
-use crate::graph_build::hnsw_rs::{HnswRs, HnswRsInt8, NodeDistance, export, insert_all};
+use crate::graph_build::hnsw_rs::{HnswRsBuilder, HnswRsInt8, NodeDistance, export, insert_all};
 use crate::graph_build::repair::{Repaired, repair};
 use crate::graph_build::{BuildInput, BuildParams, GraphBuilder};
 
@@ -21,7 +21,8 @@ fn params(threads: usize) -> BuildParams {
 
 fn build(rows: &dyn VectorRows, params: &BuildParams) -> Repaired {
     let codes = Codes::encode(rows, Codec::fit(rows, Metric::Cosine, 0));
-    let graph = HnswRs.build(&BuildInput { rows, codes: &codes, initial: None }, params, JobControl::silent()).unwrap();
+    let graph =
+        HnswRsBuilder.build(&BuildInput { rows, codes: &codes, initial: None }, params, JobControl::silent()).unwrap();
     repair(graph, rows, Metric::Cosine, params, JobControl::silent()).unwrap()
 }
 
@@ -103,7 +104,7 @@ fn int8_scores_cost_next_to_no_recall() {
         });
         found.sum::<usize>() as f64 / 2_000.0
     };
-    let (exact, int8) = (recall(&HnswRs), recall(&HnswRsInt8));
+    let (exact, int8) = (recall(&HnswRsBuilder), recall(&HnswRsInt8));
     assert!(int8 >= exact - 0.01, "{int8}, exactly {exact}");
 }
 
@@ -111,7 +112,7 @@ fn int8_scores_cost_next_to_no_recall() {
 fn other_metrics_are_refused_by_name() {
     let rows = Rows::clustered(10, 4, 2, 0.3, 1);
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 0));
-    let builders: [&dyn GraphBuilder; 2] = [&HnswRs, &HnswRsInt8];
+    let builders: [&dyn GraphBuilder; 2] = [&HnswRsBuilder, &HnswRsInt8];
     for builder in builders {
         let refused = builder
             .build(&BuildInput { rows: &rows, codes: &codes, initial: None }, &params(1), JobControl::silent())
@@ -156,7 +157,7 @@ fn bad_input_and_cancelling_are_errors() {
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let input = BuildInput { rows: &rows, codes: &codes, initial: None };
         let stop = if cancel { cancelled() } else { Cancellation::new() };
-        HnswRs.build(&input, &params, JobControl { cancel: &stop, ..JobControl::silent() }).unwrap_err()
+        HnswRsBuilder.build(&input, &params, JobControl { cancel: &stop, ..JobControl::silent() }).unwrap_err()
     };
     assert!(matches!(run(BuildParams { m: 300, ..params(1) }, false, 10), Error::Parameter { name: "m", .. }));
     assert!(matches!(run(params(1), false, 0), Error::NoVectors));

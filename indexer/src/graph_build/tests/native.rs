@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::real;
 use super::synthetic::Rows;
-use crate::control::{JobControl, Progress, Unit};
+use crate::control::{JobControl, JobProgress, Unit};
 use crate::error::Error;
 use crate::graph_build::native::Native;
 use crate::graph_build::repair::{Repaired, repair};
@@ -174,7 +174,7 @@ struct CancelAt {
     cancel: Cancellation,
 }
 
-impl Progress for CancelAt {
+impl JobProgress for CancelAt {
     fn begin(&self, _stage: &str, _unit: Unit, _total: Option<u64>) {}
 
     fn advance(&self, steps: u64) {

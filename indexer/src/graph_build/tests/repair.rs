@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::cancelled;
 use super::synthetic::Rows;
-use crate::control::{JobControl, Progress, Unit};
+use crate::control::{JobControl, JobProgress, Unit};
 use crate::error::Error;
 use crate::graph_build::BuildParams;
 use crate::graph_build::repair::{Repaired, repair as repair_unless, steps};
@@ -135,7 +135,7 @@ fn a_repair_can_be_cancelled() {
 #[derive(Default)]
 struct Count(AtomicU64);
 
-impl Progress for Count {
+impl JobProgress for Count {
     fn begin(&self, _stage: &str, _unit: Unit, _total: Option<u64>) {}
     fn advance(&self, steps: u64) {
         self.0.fetch_add(steps, Ordering::Relaxed);

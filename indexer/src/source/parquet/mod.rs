@@ -21,7 +21,7 @@ const VECTOR_NAMES: [&str; 2] = ["vector", "embedding"];
 const KEYS: usize = 1 << 12;
 
 /// One column, read through all row groups.
-struct Column {
+struct LeafColumn {
     path: PathBuf,
     file: SerializedFileReader<std::fs::File>,
     name: String,
@@ -34,10 +34,10 @@ struct Column {
     row: u64,
 }
 
-impl Column {
+impl LeafColumn {
     /// The first column of these names, which holds lists or not; none where there is none.
     fn find(path: &Path, names: &[&str], lists: bool) -> Result<Option<Self>, Error> {
-        let broken = |problem: Problem| refused(path, "file", problem.expected, problem.got);
+        let broken = |problem: RowProblem| refused(path, "file", problem.expected, problem.got);
         let file = fs_err::File::open(path)?.into_file();
         let file = caught(|| Ok(SerializedFileReader::new(file)?)).map_err(broken)?;
         let schema = file.metadata().file_metadata().schema_descr();
@@ -66,13 +66,16 @@ impl Column {
         self.file.metadata().file_metadata().schema_descr().columns().get(self.leaf)?.logical_type_ref()
     }
 
-    fn refused(&self, Problem { expected, got, row }: Problem) -> Error {
+    fn refused(&self, RowProblem { expected, got, row }: RowProblem) -> Error {
         let row = self.row + row as u64 + 1;
         refused(&self.path, &format!("column `{}`, row {row}", self.name), expected, got)
     }
 
     /// Calls `read` with the column of each row group, until that has read some rows; false at the end.
-    fn next_rows(&mut self, mut read: impl FnMut(&mut ColumnReader) -> Result<usize, Problem>) -> Result<bool, Error> {
+    fn next_rows(
+        &mut self,
+        mut read: impl FnMut(&mut ColumnReader) -> Result<usize, RowProblem>,
+    ) -> Result<bool, Error> {
         loop {
             if let Some(reader) = &mut self.reader {
                 let rows = caught(|| read(reader)).map_err(|problem| self.refused(problem))?;
@@ -92,13 +95,13 @@ impl Column {
 }
 
 /// What is wrong with a row, counted from the first of those that are read.
-struct Problem {
+struct RowProblem {
     expected: &'static str,
     got: String,
     row: usize,
 }
 
-impl From<ParquetError> for Problem {
+impl From<ParquetError> for RowProblem {
     fn from(error: ParquetError) -> Self {
         Self { expected: "values that can be read", got: error.to_string(), row: 0 }
     }
@@ -106,13 +109,13 @@ impl From<ParquetError> for Problem {
 
 const TEXTS_OR_INTEGERS: &str = "texts or integers";
 
-fn wrong_type(expected: &'static str) -> Problem {
-    Problem { expected, got: "another type".to_owned(), row: 0 }
+fn wrong_type(expected: &'static str) -> RowProblem {
+    RowProblem { expected, got: "another type".to_owned(), row: 0 }
 }
 
 /// Damaged metadata end in failed assertions of the reader.
-fn caught<T>(work: impl FnOnce() -> Result<T, Problem>) -> Result<T, Problem> {
-    let damaged = |_| Err(Problem { expected: "a Parquet file that is whole", got: "damage".to_owned(), row: 0 });
+fn caught<T>(work: impl FnOnce() -> Result<T, RowProblem>) -> Result<T, RowProblem> {
+    let damaged = |_| Err(RowProblem { expected: "a Parquet file that is whole", got: "damage".to_owned(), row: 0 });
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(damaged)
 }
 
@@ -121,17 +124,17 @@ fn refused(path: &Path, part: &str, expected: &str, got: String) -> Error {
 }
 
 /// Rows of a column.
-struct Block<T> {
+struct ColumnBlock<T> {
     rows: usize,
     values: Vec<T>,
     /// For each value whether a row begins with it: 0 where it does.
     repetition: Vec<i16>,
 }
 
-impl<T> Block<T> {
-    fn map<U>(self, convert: impl Fn(T) -> U) -> Block<U> {
+impl<T> ColumnBlock<T> {
+    fn map<U>(self, convert: impl Fn(T) -> U) -> ColumnBlock<U> {
         let Self { rows, values, repetition } = self;
-        Block { rows, values: values.into_iter().map(convert).collect(), repetition }
+        ColumnBlock { rows, values: values.into_iter().map(convert).collect(), repetition }
     }
 }
 
@@ -140,15 +143,15 @@ fn read<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     (defined, repeated): (i16, i16),
     most: usize,
-) -> Result<Block<T::T>, Problem> {
+) -> Result<ColumnBlock<T::T>, RowProblem> {
     let (mut definition, mut repetition, mut values) = (Vec::new(), Vec::new(), Vec::new());
     let levels = (defined > 0).then_some(&mut definition);
     let (rows, ..) = reader.read_records(most, levels, (repeated > 0).then_some(&mut repetition), &mut values)?;
     if let Some(at) = definition.iter().position(|level| *level != defined) {
         let row = row_of(&repetition, at);
-        return Err(Problem { expected: "a value", got: "null, or an empty list".to_owned(), row });
+        return Err(RowProblem { expected: "a value", got: "null, or an empty list".to_owned(), row });
     }
-    Ok(Block { rows, values, repetition })
+    Ok(ColumnBlock { rows, values, repetition })
 }
 
 /// A value of float16, which Parquet stores in two bytes.
@@ -164,7 +167,7 @@ fn row_of(repetition: &[i16], at: usize) -> usize {
 
 /// The column of vectors.
 pub(super) struct VectorColumn {
-    column: Column,
+    column: LeafColumn,
     pub(super) rows: usize,
     pub(super) dim: usize,
 }
@@ -178,7 +181,7 @@ impl std::fmt::Debug for VectorColumn {
 impl VectorColumn {
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let open = || {
-            let column = Column::find(path, &VECTOR_NAMES, true)?;
+            let column = LeafColumn::find(path, &VECTOR_NAMES, true)?;
             column
                 .ok_or_else(|| refused(path, "columns", "lists in a column `vector` or `embedding`", "none".to_owned()))
         };
@@ -198,7 +201,7 @@ impl VectorColumn {
         let (mut block, levels, dim) = (Vec::new(), self.column.levels, self.dim);
         let is_half = self.column.logical_type() == Some(&LogicalType::Float16);
         self.column.next_rows(|reader| {
-            let Block { rows, values, repetition } = match reader {
+            let ColumnBlock { rows, values, repetition } = match reader {
                 ColumnReader::FloatColumnReader(reader) => read(reader, levels, most)?,
                 ColumnReader::DoubleColumnReader(reader) => read(reader, levels, most)?.map(|value| value as f32),
                 ColumnReader::FixedLenByteArrayColumnReader(reader) if is_half => {
@@ -211,7 +214,11 @@ impl VectorColumn {
             let short = (dim > 0 && values.len() != rows * dim).then(|| repetition.len().saturating_sub(1));
             if let Some(at) = other.or(short) {
                 let row = row_of(&repetition, at);
-                return Err(Problem { expected: "lists of one length", got: format!("others than {dim} values"), row });
+                return Err(RowProblem {
+                    expected: "lists of one length",
+                    got: format!("others than {dim} values"),
+                    row,
+                });
             }
             block = values;
             Ok(rows)
@@ -222,7 +229,7 @@ impl VectorColumn {
 
 /// The column of keys, row by row.
 pub(super) struct KeyColumn {
-    column: Column,
+    column: LeafColumn,
     /// Integers are unsigned.
     unsigned: bool,
     block: std::vec::IntoIter<String>,
@@ -237,7 +244,7 @@ impl std::fmt::Debug for KeyColumn {
 impl KeyColumn {
     /// None where the file has no such column.
     pub(super) fn find(path: &Path) -> Result<Option<Self>, Error> {
-        let Some(column) = Column::find(path, &KEY_NAMES, false)? else { return Ok(None) };
+        let Some(column) = LeafColumn::find(path, &KEY_NAMES, false)? else { return Ok(None) };
         let kind = column.file.metadata().file_metadata().schema_descr().column(column.leaf);
         let unsigned = match kind.logical_type_ref() {
             None | Some(LogicalType::String) => false,
@@ -259,7 +266,7 @@ impl KeyColumn {
                         let found = read(reader, levels, KEYS)?;
                         let utf8 = |key: &ByteArray| std::str::from_utf8(key.data()).is_ok();
                         if let Some(row) = found.values.iter().position(|key| !utf8(key)) {
-                            return Err(Problem { expected: "UTF-8", got: "other bytes".to_owned(), row });
+                            return Err(RowProblem { expected: "UTF-8", got: "other bytes".to_owned(), row });
                         }
                         found.map(|key| String::from_utf8_lossy(key.data()).into_owned())
                     }

@@ -13,7 +13,7 @@ use std::sync::{Once, OnceLock};
 use dyad_corpus::{Document, Metadata};
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
-use dyad_indexer::change::{Operation, Outcome};
+use dyad_indexer::change::{ChangeOutcome, Operation};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
 
@@ -131,7 +131,7 @@ fn pair(first: Writer, second: Writer, point: &'static str) {
     };
     assert_eq!(live(&fixture.index()), expected, "{name}: {:?}", made.as_ref().map(|_| ()));
     assert_eq!(verify_current(&fixture.index()).unwrap().problems, [""; 0], "{name}");
-    if let Ok(Some(Outcome { change, manifest, .. })) = &made {
+    if let Ok(Some(ChangeOutcome { change, manifest, .. })) = &made {
         let parts = change.indexed + change.unchanged + change.superseded + change.rejected;
         assert_eq!(change.read, parts, "{name}: {change:?}");
         assert!(manifest.as_ref().is_none_or(|manifest| manifest.generation > newest_number), "{name}");

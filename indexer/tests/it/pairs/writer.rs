@@ -7,8 +7,8 @@ use dyad_corpus::{Document, ReadOptions};
 use dyad_files::space::boundless;
 use dyad_indexer::Error;
 use dyad_indexer::change::{
-    MetadataConfig, Operation, Outcome, ReembedConfig, UpsertConfig, delete, merge, purge, reembed, update_metadata,
-    upsert,
+    ChangeOutcome, MetadataConfig, Operation, ReembedConfig, UpsertConfig, delete, merge, purge, reembed,
+    update_metadata, upsert,
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::gc;
@@ -125,7 +125,7 @@ impl Writer {
     }
 
     /// Makes the change.
-    pub(crate) fn make(self, fixture: &Fixture, turn: usize) -> Result<Option<Outcome>, Error> {
+    pub(crate) fn make(self, fixture: &Fixture, turn: usize) -> Result<Option<ChangeOutcome>, Error> {
         let (index, control, batch) = (fixture.index(), JobControl::silent(), self.batch(turn));
         let corpus = fixture.path(&format!("corpus-{turn}.jsonl"));
         if !batch.is_empty() {
