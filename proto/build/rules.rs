@@ -140,7 +140,7 @@ fn check(field: &FieldDescriptor, rules: Option<&RuledField>) -> Option<String> 
         let is_required = rules.is_some_and(RuledField::is_required);
         return Some(format!("check.one_of(at, {name:?}, self.{name}, &[{}], {is_required});", named.join(", ")));
     }
-    let rules = format!("&rules::{}", rules?.constant());
+    let (bounds, rules) = (&rules?.rules, format!("&rules::{}", rules?.constant()));
     if field.is_list() {
         return Some(match field.kind() {
             Kind::String => format!("check.texts(at, {name:?}, &self.{name}, {rules});"),
@@ -150,6 +150,10 @@ fn check(field: &FieldDescriptor, rules: Option<&RuledField>) -> Option<String> 
     if let Kind::Message(inner) = field.kind() {
         let expected = expected_message(&inner);
         return Some(format!("check.present(at, {name:?}, self.{name}.is_some(), {expected:?});"));
+    }
+    let is_number = matches!(field.kind(), Kind::Uint32 | Kind::Uint64 | Kind::Double | Kind::Float);
+    if is_number && !["minimum", "maximum"].iter().any(|bound| bounds.has_field_by_name(bound)) {
+        return None;
     }
     let is_optional = field.containing_oneof().is_some();
     let value = if is_optional { "value".to_owned() } else { format!("self.{name}") };

@@ -66,6 +66,16 @@ pub fn explain_request(request: &v1::ExplainRequest) -> Result<(), Violations> {
     check.done()
 }
 
+/// Checks a request to go back to an earlier generation.
+pub fn rollback_request(request: &v1::RollbackRequest) -> Result<(), Violations> {
+    let mut check = Check::default();
+    request.check_fields(&mut check, "");
+    if request.generation == 0 {
+        check.fail("generation", "expected the number of a generation, got 0. `Status` names the previous one");
+    }
+    check.done()
+}
+
 /// Checks documents to add or replace, but for their metadata, which are left to who parses them.
 pub fn upsert_request(request: &v1::UpsertRequest) -> Result<(), Violations> {
     let mut check = Check::default();

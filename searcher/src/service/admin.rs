@@ -7,6 +7,7 @@ use dyad_index::shard::DENSE_FILE;
 use dyad_proto::access::Caller;
 use dyad_proto::service::deadline::{LONGEST, timeout, within_deadline};
 use dyad_proto::v1::admin_server::Admin;
+use dyad_proto::validate::Violations;
 use dyad_proto::{v1, validate};
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
@@ -27,9 +28,9 @@ impl AdminService {
         Self { engine }
     }
 
-    /// The name of the index that a request names, if the caller may name it.
-    fn name(&self, request: &impl validate::CheckFields, index: &str, caller: &Caller) -> Result<&str, Status> {
-        validate::fields(request)?;
+    /// The name of the index that a request names, if the request is in order and the caller may name it.
+    fn name(&self, checked: Result<(), Violations>, index: &str, caller: &Caller) -> Result<&str, Status> {
+        checked?;
         Ok(self.engine.index(index, caller)?.name())
     }
 }
@@ -118,7 +119,7 @@ impl Admin for AdminService {
         let request = request.into_inner();
         let details = json!({"index": &request.index});
         let made = async {
-            let name = self.name(&request, &request.index, &caller)?;
+            let name = self.name(validate::fields(&request), &request.index, &caller)?;
             let (previous_generation, generation) = self.engine.reload(name).await?;
             Ok(v1::ReloadResponse { previous_generation, generation })
         };
@@ -130,7 +131,7 @@ impl Admin for AdminService {
         let request = request.into_inner();
         let details = json!({"index": &request.index, "generation": request.generation});
         let made = async {
-            let name = self.name(&request, &request.index, &caller)?;
+            let name = self.name(validate::rollback_request(&request), &request.index, &caller)?;
             let (previous_generation, generation) = self.engine.rollback(name, request.generation).await?;
             Ok(v1::RollbackResponse { previous_generation, generation })
         };
@@ -142,7 +143,7 @@ impl Admin for AdminService {
         let request = request.into_inner();
         let details = json!({"index": &request.index});
         let made = async {
-            let name = self.name(&request, &request.index, &caller)?;
+            let name = self.name(validate::fields(&request), &request.index, &caller)?;
             let (problems, bytes_read) = self.engine.verify(name, time).await?;
             Ok(v1::VerifyResponse { intact: problems.is_empty(), problems, bytes_read })
         };

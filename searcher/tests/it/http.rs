@@ -143,7 +143,8 @@ async fn commands_print_the_json_of_the_routes() {
     let server = searcher().await;
     let http = over(&server).await;
     let printed = async |arguments: &[&str]| -> Value {
-        let (_, out, error) = run_beside(&[arguments, &["--server", &server.url, "--json"]].concat()).await;
+        let (command, others) = arguments.split_at(1);
+        let (_, out, error) = run_beside(&[command, &["--server", &server.url, "--json"], others].concat()).await;
         without_times(serde_json::from_str(&out).unwrap_or_else(|_| panic!("{arguments:?}: {out}{error}")))
     };
     let posted = async |path: &str, body: Value| without_times(http.post(path, &body).await.json);
