@@ -17,7 +17,7 @@ use dyad_index::{
 use serde::Serialize;
 
 use crate::certificate_tables::CertificateTables;
-use crate::change::mergeable;
+use crate::change::select_mergeable;
 use crate::error::Error;
 use crate::gc::unnamed_bytes;
 use crate::plan::{Bytes, Shards};
@@ -179,7 +179,7 @@ fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
     Ok(Debt {
         deleted,
         deleted_share: deleted as f64 / documents.max(1) as f64,
-        shards_to_merge: mergeable(&current.shards, u64::MAX, false).iter().map(Vec::len).sum(),
+        shards_to_merge: select_mergeable(&current.shards, u64::MAX, false).iter().map(Vec::len).sum(),
         deleted_bytes,
         other_generations_bytes: self::unnamed_bytes(index, std::slice::from_ref(current))?
             .saturating_sub(unnamed_bytes.unwrap_or_default()),

@@ -19,7 +19,7 @@ use dyad_proto::v1;
 use serde_json::json;
 
 use super::bar::ProgressReporter;
-use super::documents::threads;
+use super::documents::thread_count;
 use super::model::ModelArguments;
 use super::services::{ContextArguments, ServiceCalls};
 
@@ -107,7 +107,7 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
     let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
     let config = ReembedConfig {
         max_documents: arguments.max_documents,
-        threads: threads(arguments.threads)?,
+        threads: thread_count(arguments.threads)?,
         queries: arguments.queries,
         target,
         memory: arguments.memory.map(|Bytes(bytes)| bytes),

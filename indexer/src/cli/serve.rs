@@ -90,7 +90,7 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
         index: index.to_owned(),
         encoder: arguments.encoder,
         remote: RemoteConfig { client, ..RemoteConfig::default() },
-        threads: documents::threads(arguments.threads)?,
+        threads: documents::thread_count(arguments.threads)?,
     };
     let changes = tokio::task::spawn_blocking(move || ChangeWorker::start(config)).await??;
     let stopping = Arc::new(AtomicBool::new(false));

@@ -18,13 +18,13 @@ use dyad_index::{
 };
 use rayon::prelude::*;
 
-use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, slots};
+use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibrate_ranks, invert_order};
 use super::certify_filtered::{FilteredQuestion, SearchedShard, certify_filtered};
 use super::certify_questions::{AnsweredQuestions, GraphQuestion, HELD_OUT, QUERIES, ShardVectors, ask};
 use super::copies::RowsOf;
 use super::far_questions::{FAR_QUESTIONS, far_questions};
 use super::order;
-use super::recall::{expansions, mean, share};
+use super::recall::{average_recall, recall_share, summarize_expansions};
 use super::recall_gate::RecallGate;
 use super::repair::Repaired;
 use super::served::ServedRows;
@@ -42,7 +42,7 @@ pub struct Certified {
 
 /// Measures a graph over distinct vectors, `repaired`, as `arranged` serves it with all documents. Runs on the current rayon pool.
 ///
-/// Advances progress by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon
+/// Advances progress by one per search, of which there are [`count_searches()`]. Returns [`Error::Cancelled`] soon
 /// after it is cancelled.
 pub fn certify(
     repaired: &Repaired,
@@ -61,7 +61,7 @@ pub fn certify(
     let others = distinct.len() - usize::from(source == QuerySource::Documents && !distinct.is_empty());
     let depth = others.min(DEEPEST_RANK);
     let answered = AnsweredQuestions::scan(asked, rows, distinct, depth, metric, control)?;
-    let sampled = order::sample(distinct.len(), QUERIES, seed ^ SAMPLE_SEED);
+    let sampled = order::sample_numbers(distinct.len(), QUERIES, seed ^ SAMPLE_SEED);
     let sample: Vec<&[f32]> = sampled.into_iter().map(|number| distinct.row(number)).collect();
     let far = far_questions(answered.asked.iter().map(|asked| asked.row), &sample, metric, seed);
     let far = far.chunks_exact(given.dim().max(1)).map(GraphQuestion::of_row).collect();
@@ -73,14 +73,14 @@ pub fn certify(
         unreachable: graph.reachable().iter().filter(|reached| !**reached).count() as u64,
         queries: answered.asked.len() as u64,
         source,
-        calibration: calibration(&answered.vectors, &answered.lengths(metric), depth),
+        calibration: calibrate_ranks(&answered.vectors, &answered.lengths(metric), depth),
         ..Certificate::default()
     };
     let links = arranged.layout.view();
     let served = ServedRows { rows: given, row_type: rows.served_as };
     let view =
         ShardView { codes: arranged.codes.view(), links: &links, order: Some(links.order()), rows: &served, metric };
-    let slots = slots(links.order());
+    let slots = invert_order(links.order());
     let asked_with = |kind| MeasuredQuestions { answered: &answered, slots: &slots, kind };
     for ef in gate.widths() {
         control.check()?;
@@ -129,7 +129,7 @@ fn ground_truth(answered: &AnsweredQuestions<'_>, source: QuerySource, rows: &dy
 }
 
 /// Searches that a certificate takes: for each question the exact one, and two for each beam width; and the exact ones of far questions.
-pub fn searches(n: usize, gate: &RecallGate<'_>) -> u64 {
+pub fn count_searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     let asked = match gate.questions {
         Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
         _ => n.min(QUERIES),
@@ -185,7 +185,7 @@ fn measure_expansions(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, 
         let params = SearchParams { expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
         questions.search(planned, asked, &params, scratch).cost.expanded
     };
-    expansions(ef, questions.answered.asked.par_iter().map_init(SearchScratch::default, one).collect())
+    summarize_expansions(ef, questions.answered.asked.par_iter().map_init(SearchScratch::default, one).collect())
 }
 
 /// Measures one beam width, searched as it is served: with the margins and bounds of the certificate.
@@ -199,12 +199,13 @@ fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) 
             let mut search = |k: usize| questions.search(planned, asked, &SearchParams::new(k, ef), scratch);
             let found = search(10);
             let cost = found.cost;
-            let at_10 = share(&exactly(planned, found.hits, asked.row), exact, 10);
-            let at_100 = if wide { share(&exactly(planned, search(100).hits, asked.row), exact, 100) } else { 0.0 };
+            let at_10 = recall_share(&exactly(planned, found.hits, asked.row), exact, 10);
+            let at_100 =
+                if wide { recall_share(&exactly(planned, search(100).hits, asked.row), exact, 100) } else { 0.0 };
             (at_10, at_100, cost.total(), cost.scored)
         })
         .collect();
-    mean(ef, wide, &measured)
+    average_recall(ef, wide, &measured)
 }
 
 /// Measures recall through filters.

@@ -13,12 +13,12 @@ use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
 
-use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, length, slots};
+use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibrate_ranks, invert_order, score_length};
 use super::certify_filtered::{FilteredQuestion, SearchedShard, certify_filtered};
 use super::certify_questions::QUERIES;
 use super::far_questions::far_questions;
 use super::order;
-use super::recall::{expansions, mean, share};
+use super::recall::{average_recall, recall_share, summarize_expansions};
 use super::recall_gate::EF_SWEEP;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -39,7 +39,7 @@ pub fn certify_live(
     live: &NodeSet,
     control: JobControl<'_>,
 ) -> Result<Certificate, Error> {
-    let slots = slots(shard.graph().order());
+    let slots = invert_order(shard.graph().order());
     let searched = LiveSearch { shard, live, slots: &slots };
     let asked = queries(shard, &truth.questions);
     let lists = lists(&searched, truth, &asked, control)?;
@@ -51,7 +51,7 @@ pub fn certify_live(
     let distinct: Vec<Vec<Scored>> = lists.par_iter().map(|list| searched.distinct(list)).collect();
     let depth = distinct.iter().map(Vec::len).min().unwrap_or(0);
     let before = shard.certificate();
-    let lengths: Vec<f32> = asked.iter().map(|asked| length(&asked.row, shard.meta().model.metric)).collect();
+    let lengths: Vec<f32> = asked.iter().map(|asked| score_length(&asked.row, shard.meta().model.metric)).collect();
     let mut certificate = Certificate {
         vectors: live.len() as u64,
         unreachable_before_repair: before.unreachable_before_repair,
@@ -59,7 +59,7 @@ pub fn certify_live(
         unreachable: before.unreachable,
         queries: asked.len() as u64,
         source,
-        calibration: calibration(&distinct, &lengths, depth),
+        calibration: calibrate_ranks(&distinct, &lengths, depth),
         expansions: Vec::new(),
         recall: Vec::new(),
         adaptive: Vec::new(),
@@ -113,7 +113,7 @@ pub fn stored_ground_truth(shard: &DenseShard, path: &Path) -> Result<GroundTrut
     if path.exists() {
         return Ok(GroundTruth::open(path, shard.meta().model.dim, n)?);
     }
-    let nodes = order::sample(n, QUERIES, shard.meta().build.seed ^ SAMPLE_SEED);
+    let nodes = order::sample_numbers(n, QUERIES, shard.meta().build.seed ^ SAMPLE_SEED);
     Ok(GroundTruth { questions: CertificateQuestions::Nodes(nodes), neighbours: Vec::new(), nodes: n })
 }
 
@@ -127,7 +127,7 @@ pub fn nearest_of(
     let nodes = shard.len();
     let asked = queries(shard, &questions);
     let unknown = GroundTruth { questions, neighbours: Vec::new(), nodes };
-    let (live, slots) = (NodeSet::all(nodes), slots(shard.graph().order()));
+    let (live, slots) = (NodeSet::all(nodes), invert_order(shard.graph().order()));
     let searched = LiveSearch { shard, live: &live, slots: &slots };
     let lists = lists(&searched, &unknown, &asked, control)?;
     let depth = lists.iter().map(Vec::len).min().unwrap_or(0);
@@ -144,7 +144,7 @@ fn far(
 ) -> Vec<RecallPoint> {
     let (shard, live) = (searched.shard, searched.live);
     let (metric, seed) = (shard.meta().model.metric, shard.meta().build.seed);
-    let nodes = order::sample(shard.len(), QUERIES, seed ^ SAMPLE_SEED);
+    let nodes = order::sample_numbers(shard.len(), QUERIES, seed ^ SAMPLE_SEED);
     let sample = queries(shard, &CertificateQuestions::Nodes(nodes));
     let sample: Vec<&[f32]> = sample.iter().map(|document| document.row.as_slice()).collect();
     let far = far_questions(asked.iter().map(|asked| asked.row.as_slice()), &sample, metric, seed);
@@ -156,10 +156,10 @@ fn far(
         let params = SearchParams { adaptive: true, ..SearchParams::new(10, point.ef) };
         let one = |(asked, exact): (&LiveQuestion, &Vec<Scored>)| {
             let found = searched.search(asked, certificate, &params);
-            (share(&found.hits, exact, 10), 0.0, found.cost.total(), found.cost.scored)
+            (recall_share(&found.hits, exact, 10), 0.0, found.cost.total(), found.cost.scored)
         };
         let measured: Vec<(f64, f64, u64, u64)> = far.par_iter().zip(&exact).map(one).collect();
-        mean(point.ef, false, &measured)
+        average_recall(point.ef, false, &measured)
     };
     widths.iter().map(at).collect()
 }
@@ -254,7 +254,7 @@ struct Unbounded {
 
 impl Unbounded {
     fn expansions(&self, ef: usize) -> ExpansionPoint {
-        expansions(ef, self.found.iter().map(|found| found.cost.expanded).collect())
+        summarize_expansions(ef, self.found.iter().map(|found| found.cost.expanded).collect())
     }
 }
 
@@ -328,11 +328,11 @@ fn measure(
     let one = |(asked, list): (&LiveQuestion, &Vec<Scored>)| {
         let search = |k: usize| searched.search(asked, certificate, &SearchParams::new(k, ef));
         let found = search(10);
-        let at_100 = if wide { share(&search(100).hits, list, 100) } else { 0.0 };
-        (share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
+        let at_100 = if wide { recall_share(&search(100).hits, list, 100) } else { 0.0 };
+        (recall_share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
-    mean(ef, wide, &measured)
+    average_recall(ef, wide, &measured)
 }
 
 /// Measures adaptive searches as they are served: what is found without a bound on expansions is searched again where it has
@@ -354,11 +354,11 @@ fn measure_adaptive(
         let expanded = unbounded.cost.expanded;
         let is_cut = expanded > 0 && bound.is_some_and(|bound| expanded >= bound as u64);
         let found = if is_cut { search(10) } else { unbounded.clone() };
-        let at_100 = if wide { share(&search(100).hits, list, 100) } else { 0.0 };
-        (share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
+        let at_100 = if wide { recall_share(&search(100).hits, list, 100) } else { 0.0 };
+        (recall_share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).zip(&unbounded.found).map(one).collect();
-    mean(ef, wide, &measured)
+    average_recall(ef, wide, &measured)
 }
 
 /// Measures recall through filters.

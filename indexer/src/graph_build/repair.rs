@@ -44,7 +44,7 @@ pub struct Repaired {
 /// Makes every node of every layer reachable from the entry point, keeping each node's links within its cap.
 ///
 /// The nodes that link to a component are the nearest by `metric`. Advances progress by one per node of each layer, of which
-/// there are [`steps()`]. Returns [`Error::Cancelled`] soon after it is cancelled.
+/// there are [`count_steps()`]. Returns [`Error::Cancelled`] soon after it is cancelled.
 pub fn repair(
     graph: Graph,
     rows: &dyn VectorRows,
@@ -69,7 +69,7 @@ pub fn repair(
 }
 
 /// Nodes that a repair checks: those of all layers together.
-pub fn steps(graph: &Graph) -> u64 {
+pub fn count_steps(graph: &Graph) -> u64 {
     graph.layers.iter().map(|layer| layer.nodes.len() as u64).sum()
 }
 

@@ -26,8 +26,8 @@ use serde_json::json;
 
 use self::scratch::ScratchArguments;
 use super::bar::ProgressReporter;
-use super::change::age;
-use super::documents::threads;
+use super::change::parse_age;
+use super::documents::thread_count;
 use super::model::{ModelArguments, OwnEncoder};
 use super::services::ServiceCalls;
 
@@ -120,7 +120,7 @@ struct BulkGcArguments {
     #[arg(long, value_name = "URL")]
     plan: String,
     /// Least age of what is removed, such as `12h` or `7d`: longer than any task takes. Of the index, only what tasks of this job have put and no generation names
-    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]
+    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = parse_age)]
     older_than: Duration,
     /// Remove nothing
     #[arg(long)]
@@ -205,7 +205,7 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
 }
 
 fn shard(arguments: &ShardArguments, control: JobControl<'_>) -> anyhow::Result<()> {
-    let threads = threads(arguments.threads)?;
+    let threads = thread_count(arguments.threads)?;
     let built = bulk::shard(&arguments.plan, arguments.shard, &arguments.scratch.path(), threads, control)?;
     let mut out = io::stdout().lock();
     if built.is_new {

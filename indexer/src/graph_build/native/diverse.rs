@@ -5,7 +5,7 @@ use dyad_index::search::Scored;
 
 /// Keeps at most `cap` of `candidates`, which come best first: those that are nearer to the node than to any link kept
 /// before (Malkov and Yashunin 2018, algorithm 4). With `fill`, free places go to the best of the rejected ones.
-pub(super) fn diverse(
+pub(super) fn select_diverse(
     codes: &CodesView<'_>,
     candidates: &[Scored],
     cap: usize,

@@ -7,10 +7,10 @@ use dyad_index::quant::{CodesView, Prepared};
 use dyad_index::search::{NeighbourSearch, Scored, SearchScratch};
 use rayon::prelude::*;
 
-use super::diverse::diverse;
+use super::diverse::select_diverse;
 use super::lists::{LinkLists, Members};
-use super::partition::{LEAF, candidates};
-use super::row_block::{PairScores, preference};
+use super::partition::{LEAF, find_candidates};
+use super::row_block::{PairScores, hash_preference};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::graph::BuildParams;
@@ -122,7 +122,7 @@ impl LayerBuild<'_> {
                 let mut links = lists.links(*node);
                 links.sort_unstable_by(|a, b| b.cmp(a));
                 if links.len() > cap {
-                    links = diverse(&self.codes, &links, cap, true, prepared);
+                    links = select_diverse(&self.codes, &links, cap, true, prepared);
                 }
                 links.iter().map(|link| link.node).collect()
             })
@@ -143,9 +143,9 @@ impl LayerBuild<'_> {
                 let mut links: Vec<Scored> = scored.collect();
                 links.sort_unstable_by(|a, b| b.cmp(a));
                 if links.len() > cap {
-                    links = diverse(&self.codes, &links, cap, true, prepared);
+                    links = select_diverse(&self.codes, &links, cap, true, prepared);
                 }
-                let mut prune = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
+                let mut prune = |links: Vec<Scored>| select_diverse(&self.codes, &links, cap, false, prepared);
                 lists.add(*node, &links, &mut prune);
                 let old_links = initial.links(self.number, *node);
                 for link in links.iter().filter(|link| !old_links.contains(&link.node)) {
@@ -162,7 +162,7 @@ impl LayerBuild<'_> {
     /// False, with empty lists, where the rows do not suit that.
     fn insert_partitioned(&self, nodes: &[u32], lists: &LinkLists) -> Result<bool, Error> {
         let (cap, codes) = (self.params.cap(self.number), self.codes);
-        if !candidates(&self.pairs, lists, self.params.seed, self.control)? {
+        if !find_candidates(&self.pairs, lists, self.params.seed, self.control)? {
             nodes.par_iter().for_each(|node| lists.replace(*node, &[]));
             return Ok(false);
         }
@@ -170,14 +170,14 @@ impl LayerBuild<'_> {
         nodes.par_chunks(BLOCK).try_for_each_init(Prepared::default, |prepared, block| {
             for node in block {
                 let mut best = lists.links(*node);
-                let ties = |link: &Scored| preference(*node, link.node);
+                let ties = |link: &Scored| hash_preference(*node, link.node);
                 best.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(ties(b).cmp(&ties(a))));
-                lists.replace(*node, &diverse(&codes, &best, cap, false, prepared));
+                lists.replace(*node, &select_diverse(&codes, &best, cap, false, prepared));
             }
             self.control.check()
         })?;
         nodes.par_chunks(BLOCK).try_for_each_init(Prepared::default, |prepared, block| {
-            let mut prune = |links: Vec<Scored>| diverse(&codes, &links, cap, false, prepared);
+            let mut prune = |links: Vec<Scored>| select_diverse(&codes, &links, cap, false, prepared);
             for node in block {
                 for link in lists.links(*node) {
                     lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);
@@ -190,7 +190,7 @@ impl LayerBuild<'_> {
         above.map_or(&[][..], |layer| &layer.nodes).par_chunks(BLOCK).try_for_each_init(
             || (Prepared::default(), Prepared::default()),
             |(row, prepared), block| {
-                let mut prune = |links: Vec<Scored>| diverse(&codes, &links, cap, false, prepared);
+                let mut prune = |links: Vec<Scored>| select_diverse(&codes, &links, cap, false, prepared);
                 for node in block {
                     codes.prepare_exact(*node, row);
                     let links = above.map_or(&[][..], |layer| layer.neighbours(*node)).iter();
@@ -259,8 +259,8 @@ impl LayerBuild<'_> {
             found.push((node, hits.to_vec()));
         });
         for (node, hits) in found.iter() {
-            let kept = diverse(&self.codes, hits, cap, false, prepared);
-            let mut prune = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
+            let kept = select_diverse(&self.codes, hits, cap, false, prepared);
+            let mut prune = |links: Vec<Scored>| select_diverse(&self.codes, &links, cap, false, prepared);
             lists.add(*node, &kept, &mut prune);
             for link in &kept {
                 lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);

@@ -84,7 +84,7 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
     let levels = levels(n, params, input.initial.map_or(0, InitialGraph::hash));
     let level = |node: u32| levels.get(node as usize).copied().unwrap_or(0);
     // Members of higher layers first; the order among equals is seeded.
-    let mut order = order::shuffled(n.saturating_sub(known), params.seed);
+    let mut order = order::shuffle_numbers(n.saturating_sub(known), params.seed);
     for node in &mut order {
         *node += known as u32;
     }

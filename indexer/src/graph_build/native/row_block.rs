@@ -105,7 +105,7 @@ pub(super) struct BestNeighbours {
 }
 
 /// An order of a row's others, another one for each row.
-pub(super) fn preference(row: u32, other: u32) -> u32 {
+pub(super) fn hash_preference(row: u32, other: u32) -> u32 {
     // A multiplicative hash, with the constants of MurmurHash3's finaliser.
     let mixed = (row.rotate_left(16) ^ other).wrapping_mul(0x85EB_CA6B);
     (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35)
@@ -131,8 +131,8 @@ impl BestNeighbours {
         if score < self.worst || score.is_nan() {
             return;
         }
-        let key = preference(self.row, other);
-        let is_before = |known: &Scored| (known.score, preference(self.row, known.node)) > (score, key);
+        let key = hash_preference(self.row, other);
+        let is_before = |known: &Scored| (known.score, hash_preference(self.row, known.node)) > (score, key);
         let place = self.found.partition_point(is_before);
         if place < self.most {
             self.found.truncate(self.most - 1);

@@ -94,7 +94,8 @@ fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<V
     for (table, share) in certificate.filtered.as_ref().unwrap().iter().zip(SHARES) {
         assert!((table.share - share).abs() < 1e-12);
         let mut allowed = NodeSet::new(shard.len());
-        allowed.extend(order::chosen(shard.len(), share, SEED ^ FILTER_SEED).filter(|node| live.contains(*node)));
+        allowed
+            .extend(order::choose_numbers(shard.len(), share, SEED ^ FILTER_SEED).filter(|node| live.contains(*node)));
         for (_, node) in &asked {
             _ = allowed.remove(*node);
         }

@@ -11,7 +11,7 @@ use super::synthetic::Rows;
 use crate::control::{JobControl, JobProgress, Unit};
 use crate::error::Error;
 use crate::graph_build::BuildParams;
-use crate::graph_build::repair::{Repaired, repair as repair_unless, steps};
+use crate::graph_build::repair::{Repaired, count_steps, repair as repair_unless};
 
 fn params(m: usize) -> BuildParams {
     BuildParams { m, ef_construction: 10, seed: 0, threads: 1 }
@@ -149,7 +149,7 @@ fn progress_ends_at_the_total() {
     for n in [1, 3, 4_095, 4_096, 4_097] {
         let mut graph = single_layer(&vec![vec![]; n]);
         graph.layers.push(Layer::from_lists(vec![0], &[vec![]]));
-        let (total, count) = (steps(&graph), Count::default());
+        let (total, count) = (count_steps(&graph), Count::default());
         assert_eq!(total, n as u64 + 1);
         let control = JobControl { progress: &count, ..JobControl::silent() };
         repair_unless(graph, &Rows::duplicated(n, 4, 1, 3), Metric::Cosine, &params(4), control).unwrap();
