@@ -14,7 +14,7 @@ use dyad_indexer::change::{
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::{self, CollectedGenerations};
-use dyad_indexer::plan::Bytes;
+use dyad_indexer::plan::ByteSize;
 use serde_json::json;
 
 use super::bar::ProgressReporter;
@@ -103,7 +103,7 @@ struct RewriteArguments {
     max_documents: u64,
     /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and no new shard is larger than it allows. Refused before anything is read where it is not enough
     #[arg(long, value_name = "SIZE")]
-    memory: Option<Bytes>,
+    memory: Option<ByteSize>,
     /// Build every graph from nothing, and not from that of the shard (merge: the largest shard) that is written again
     #[arg(long)]
     rebuild: bool,
@@ -180,7 +180,7 @@ impl RewriteArguments {
             language: None,
             max_documents: self.max_documents,
             threads: documents::thread_count(self.threads)?,
-            memory: self.memory.map(|Bytes(bytes)| bytes),
+            memory: self.memory.map(|ByteSize(bytes)| bytes),
             dry_run,
             free_space: if self.skip_space_check { boundless } else { free_space },
         })
@@ -320,7 +320,7 @@ fn removed(collected: &CollectedGenerations, dry_run: bool) -> String {
     let generations =
         if removed.is_empty() { "no generation".to_owned() } else { format!("generations {}", numbers(removed)) };
     let in_use = if in_use.is_empty() { String::new() } else { format!("; {} are in use", numbers(in_use)) };
-    format!("{did} {generations} and {} of files; generations {} are left{in_use}", Bytes(*bytes), numbers(kept))
+    format!("{did} {generations} and {} of files; generations {} are left{in_use}", ByteSize(*bytes), numbers(kept))
 }
 
 pub(super) fn report_change(

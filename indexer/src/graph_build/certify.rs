@@ -11,7 +11,8 @@
 use dyad_index::format::graph::LinksView;
 use dyad_index::ground_truth::{CertificateQuestions, GroundTruth};
 use dyad_index::search::{
-    ExactRows as _, Hits, PlannedSearch, Question, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan,
+    ExactRows as _, PlannedQuestion, PlannedSearch, SearchHits, SearchParams, SearchScratch, ShardView, VectorRows,
+    exact_scan,
 };
 use dyad_index::{
     Arranged, Certificate, ExpansionPoint, FilteredRecall, QuerySource, RecallPoint, Scored, VectorGroups,
@@ -164,7 +165,7 @@ impl MeasuredQuestions<'_> {
         asked: &GraphQuestion<'_>,
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
-    ) -> Hits<Scored> {
+    ) -> SearchHits<Scored> {
         let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
         let params = SearchParams { left_out, adaptive: self.kind == BeamKind::Adaptive, ..*params };
         planned.search_graph_alone(asked.row, &params, scratch)
@@ -221,14 +222,14 @@ fn filtered(
         .map(|(asked, nearest)| FilteredQuestion { row: asked.row, same: rows.documents_with(asked), nearest })
         .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, scratch: &mut SearchScratch| {
-        let mut all = vec![Hits::default(); queries.len()];
-        let mut found = |number: usize, mut hits: Hits<Scored>| {
+        let mut all = vec![SearchHits::default(); queries.len()];
+        let mut found = |number: usize, mut hits: SearchHits<Scored>| {
             hits.hits.truncate(params.k);
             if let (Some(place), Some(row)) = (all.get_mut(number), queries.get(number)) {
-                *place = Hits { hits: exactly(planned, hits.hits, row), ..hits };
+                *place = SearchHits { hits: exactly(planned, hits.hits, row), ..hits };
             }
         };
-        for left in planned.search(&Question::all(queries), params, scratch, &mut found) {
+        for left in planned.search(&PlannedQuestion::all(queries), params, scratch, &mut found) {
             let hits = exact_scan(view.rows, &[left.query], params.k, view.metric, params.allowed, |_| true).pop();
             found(left.number, left.found(hits.unwrap_or_default()));
         }
@@ -243,7 +244,7 @@ mod tests {
     use dyad_index::format::RowType;
     use dyad_index::quant::{Codec, Codes};
     use dyad_index::search::{DenseRows, RESCORED};
-    use dyad_index::{Graph, Layer, Metric};
+    use dyad_index::{Graph, GraphLayer, Metric};
 
     use super::*;
 
@@ -257,7 +258,7 @@ mod tests {
         let values = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
         let rows = DenseRows::new(&values, 2);
         let lists = [vec![1], vec![0, 2], vec![1], vec![2]];
-        let graph = Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2, 3], &lists)] };
+        let graph = Graph { entry: 0, layers: vec![GraphLayer::from_lists(vec![0, 1, 2, 3], &lists)] };
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
@@ -281,7 +282,7 @@ mod tests {
         let rows = DenseRows::new(&values, dim);
         let lists: Vec<Vec<u32>> =
             (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
-        let graph = Graph { entry: 0, layers: vec![Layer::from_lists((0..n as u32).collect(), &lists)] };
+        let graph = Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)] };
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 0, links_added: 0 };

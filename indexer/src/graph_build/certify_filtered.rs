@@ -5,7 +5,7 @@
 //! allowed themselves, nor are others with their vectors.
 
 use dyad_index::search::{NodeSet, SCAN_BATCH, SearchParams, SearchScratch, filter_scans};
-use dyad_index::{Certificate, FilteredRecall, Hits, RecallPoint, Scored};
+use dyad_index::{Certificate, FilteredRecall, RecallPoint, Scored, SearchHits};
 use rayon::prelude::*;
 
 use super::order;
@@ -49,7 +49,7 @@ pub(super) struct SearchedShard<'a> {
 pub(super) fn certify_filtered(
     asked: &[FilteredQuestion<'_>],
     searched: &SearchedShard<'_>,
-    search: impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<Hits<Scored>> + Sync,
+    search: impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<SearchHits<Scored>> + Sync,
     control: JobControl<'_>,
 ) -> Result<Vec<FilteredRecall>, Error> {
     let asked: Vec<FilteredQuestion<'_>> =
@@ -84,7 +84,7 @@ fn sweep(
     asked: &[FilteredQuestion<'_>],
     allowed: &NodeSet,
     searched: &SearchedShard<'_>,
-    search: &(impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<Hits<Scored>> + Sync),
+    search: &(impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<SearchHits<Scored>> + Sync),
     control: JobControl<'_>,
 ) -> Result<Vec<RecallPoint>, Error> {
     let scans = |ef| filter_scans(ef, allowed.len(), searched.nodes);
@@ -108,7 +108,7 @@ fn sweep(
         let batch = |scratch: &mut SearchScratch, batch: &[(&[f32], &[Scored])]| {
             let rows: Vec<&[f32]> = batch.iter().map(|(row, _)| *row).collect();
             let found = search(&rows, &params, scratch).into_iter().zip(batch);
-            let one = |(found, (_, nearest)): (Hits<Scored>, &(&[f32], &[Scored]))| {
+            let one = |(found, (_, nearest)): (SearchHits<Scored>, &(&[f32], &[Scored]))| {
                 (recall_share(&found.hits, nearest, k), 0.0, found.cost.total(), found.cost.scored)
             };
             found.map(one).collect::<Vec<_>>()

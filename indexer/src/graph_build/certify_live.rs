@@ -8,7 +8,9 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use dyad_index::ground_truth::CertificateQuestions;
-use dyad_index::search::{ExactRows as _, Hits, NodeSet, SCAN_BATCH, SearchParams, SearchScratch, SlotLinks as _};
+use dyad_index::search::{
+    ExactRows as _, NodeSet, SCAN_BATCH, SearchHits, SearchParams, SearchScratch, SlotLinks as _,
+};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
@@ -247,7 +249,7 @@ fn lists(
 struct Unbounded {
     ef: usize,
     /// By question.
-    found: Vec<Hits<Scored>>,
+    found: Vec<SearchHits<Scored>>,
     /// All of them compared all live nodes.
     scans: bool,
 }
@@ -293,7 +295,7 @@ impl LiveSearch<'_> {
     }
 
     /// The hits of a question, itself left out where it is a document, deleted or not.
-    fn search(&self, asked: &LiveQuestion, certificate: &Certificate, params: &SearchParams<'_>) -> Hits<Scored> {
+    fn search(&self, asked: &LiveQuestion, certificate: &Certificate, params: &SearchParams<'_>) -> SearchHits<Scored> {
         let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
         let (live, certificate) = (some_are_deleted(self.shard, self.live), Some(certificate));
         self.shard.search(&asked.row, &SearchParams { live, certificate, left_out, ..*params })
@@ -307,7 +309,8 @@ fn search_unbounded(
     certificate: &Certificate,
 ) -> Unbounded {
     let params = SearchParams { adaptive: true, expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
-    let found: Vec<Hits<Scored>> = asked.par_iter().map(|asked| searched.search(asked, certificate, &params)).collect();
+    let found: Vec<SearchHits<Scored>> =
+        asked.par_iter().map(|asked| searched.search(asked, certificate, &params)).collect();
     let scans = found.iter().all(|found| found.cost.scans > 0 && found.cost.expanded == 0);
     Unbounded { ef, found, scans }
 }
@@ -346,7 +349,7 @@ fn measure_adaptive(
 ) -> RecallPoint {
     let wide = is_wide(ef, lists);
     let bound = certificate.expansion_bound(10, ef.max(10));
-    let one = |((asked, list), unbounded): ((&LiveQuestion, &Vec<Scored>), &Hits<Scored>)| {
+    let one = |((asked, list), unbounded): ((&LiveQuestion, &Vec<Scored>), &SearchHits<Scored>)| {
         let search = |k: usize| {
             searched.search(asked, certificate, &SearchParams { adaptive: true, ..SearchParams::new(k, ef) })
         };
@@ -375,7 +378,7 @@ fn filtered(
     let asked: Vec<_> =
         pairs.map(|((asked, nearest), same)| FilteredQuestion { row: &asked.row, same, nearest }).collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
-        let mut all = vec![Hits::default(); queries.len()];
+        let mut all = vec![SearchHits::default(); queries.len()];
         shard.search_batch(queries, params, |number, hits| {
             if let Some(place) = all.get_mut(number) {
                 *place = hits;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use dyad_corpus::embeddings::EmbeddingsReader;
 use dyad_files::is_lfs_pointer_file;
-use dyad_files::npy::{Dtype, NpyError, NpyFile};
+use dyad_files::npy::{NpyDtype, NpyError, NpyFile};
 use dyad_index::search::VectorRows;
 use dyad_index::{Metric, ModelRecord};
 
@@ -151,7 +151,7 @@ fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
         return Err(dyad_corpus::Error::LfsPointer { path: path.to_owned() }.into());
     }
     let mut file = NpyFile::open(path).map_err(refused)?;
-    file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
+    file.check_dtype(&[NpyDtype::F32, NpyDtype::F16]).map_err(refused)?;
     let (rows, dim) = file.rows_and_columns().map_err(refused)?;
     // A row of no values takes no bytes, so that their number is whatever the header says.
     let numbers = if dim == 0 { Vec::new() } else { chosen(rows, seed) };

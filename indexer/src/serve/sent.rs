@@ -4,7 +4,7 @@ use std::iter::Enumerate;
 use std::path::PathBuf;
 use std::vec::IntoIter;
 
-use dyad_corpus::{Document, Located, MAX_METADATA_BYTES, Metadata, Problem, compact_bytes};
+use dyad_corpus::{CorpusProblem, Document, Located, MAX_METADATA_BYTES, Metadata, compact_bytes};
 use dyad_proto::v1;
 
 use crate::source::DocumentBatch;
@@ -46,7 +46,7 @@ impl Iterator for SentDocuments {
         let metadata = match parse_metadata(&message) {
             Ok(metadata) => metadata,
             Err(message) => {
-                let problem = Problem::Json { message };
+                let problem = CorpusProblem::Json { message };
                 return Some(Err(dyad_corpus::Error::Line { path: PathBuf::from("metadata_json"), line, problem }));
             }
         };

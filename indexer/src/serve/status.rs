@@ -2,7 +2,7 @@
 
 use dyad_corpus::Error as Corpus;
 use dyad_files::LockError;
-use dyad_files::space::{self, Bytes, SpaceError};
+use dyad_files::space::{self, ByteSize, SpaceError};
 use dyad_proto::client::ClientError;
 use tonic::Status;
 
@@ -13,7 +13,7 @@ use crate::error::Error;
 pub(super) fn status(error: &Error) -> Status {
     if let Error::Space(SpaceError::Full { dir, needed, free }) = error {
         // Its own text names an option of commands, which a client cannot give.
-        let (dir, needed, free) = (dir.display(), Bytes(*needed), Bytes(*free));
+        let (dir, needed, free) = (dir.display(), ByteSize(*needed), ByteSize(*free));
         return refuse_for_good(format!(
             "`{dir}` needs about {needed} of disk, and {free} are free; nothing was changed. Free some space"
         ));

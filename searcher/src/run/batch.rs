@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use dyad_index::lexical::CorpusStatistics;
-use dyad_index::search::{Hits, NodeSet};
-use dyad_index::snapshot::{Coverage, DenseParams, Hit, Snapshot};
+use dyad_index::search::{NodeSet, SearchHits};
+use dyad_index::snapshot::{Coverage, DenseParams, DocumentHit, Snapshot};
 use rayon::prelude::*;
 
 use super::answer::{Answers, StageTimings};
@@ -53,7 +53,7 @@ pub(super) struct Vector {
 }
 
 /// Hits of a part, and the microseconds that it took.
-pub(super) type Timed = (Hits<Hit>, u64);
+pub(super) type Timed = (SearchHits<DocumentHit>, u64);
 
 /// A filter's part of the results.
 #[derive(Debug, Clone, Default)]

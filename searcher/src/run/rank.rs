@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use dyad_index::lexical::{MAX_WORD_BYTES, Snippets, question_note, script_note};
-use dyad_index::snapshot::{Hit, Snapshot};
+use dyad_index::snapshot::{DocumentHit, Snapshot};
 use rayon::prelude::*;
 
 use super::answer::{Answer, AnswerGroup, AnswerHit, Compared, FilterExecution, StageTimings};
@@ -72,7 +72,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
 
     let ranking = Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits) };
-    let single = |hits: &[Hit]| ranking.hits(plan.page(hits));
+    let single = |hits: &[DocumentHit]| ranking.hits(plan.page(hits));
     let wanted = plan.wanted();
     let fused = || {
         let whole = batch.whole_ranking((plan, &item.query), vector, found, wanted)?;
@@ -138,7 +138,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
 }
 
 /// What BM25 has left out of a question, and what it does not analyse. If it has found something, all words of an ordinary length count.
-fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[Hit]) -> Vec<String> {
+fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[DocumentHit]) -> Vec<String> {
     let language = snapshot.manifest().language;
     let may_leave_out = found.is_empty() || question.len() > MAX_WORD_BYTES;
     let left_out = may_leave_out.then(|| question_note(language, question)).flatten();
@@ -224,8 +224,8 @@ fn degraded(
 }
 
 /// Every document's placement in a ranking.
-fn placements(hits: &[Hit]) -> HashMap<(usize, u32), Placement> {
-    let place = |(rank, hit): (u32, &Hit)| ((hit.shard, hit.node), Placement { rank, score: hit.score });
+fn placements(hits: &[DocumentHit]) -> HashMap<(usize, u32), Placement> {
+    let place = |(rank, hit): (u32, &DocumentHit)| ((hit.shard, hit.node), Placement { rank, score: hit.score });
     (1u32..).zip(hits).map(place).collect()
 }
 
@@ -237,9 +237,9 @@ struct Ranking<'a> {
 }
 
 impl Ranking<'_> {
-    fn hits<'h>(&self, hits: impl IntoIterator<Item = &'h Hit>) -> Vec<AnswerHit> {
-        let with_placements = |hit: &Hit| {
-            let &Hit { score, shard, node } = hit;
+    fn hits<'h>(&self, hits: impl IntoIterator<Item = &'h DocumentHit>) -> Vec<AnswerHit> {
+        let with_placements = |hit: &DocumentHit| {
+            let &DocumentHit { score, shard, node } = hit;
             let (dense, bm25) = (self.dense.get(&(shard, node)).copied(), self.text.get(&(shard, node)).copied());
             // None where the keys are damaged.
             let key = self.snapshot.key(shard, node)?.to_owned();

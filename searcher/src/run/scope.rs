@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dyad_index::lexical::Filter;
+use dyad_index::lexical::DocumentFilter;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
@@ -16,7 +16,7 @@ use crate::plan;
 /// A caller's documents of one generation.
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
-    filter: Filter,
+    filter: DocumentFilter,
     encoded: Vec<u8>,
     allowed: OnceLock<Arc<AllowedNodes>>,
 }

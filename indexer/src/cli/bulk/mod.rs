@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use dyad_command::cancel_on_signal;
 use dyad_corpus::PassageContext;
-use dyad_files::space::Bytes;
+use dyad_files::space::ByteSize;
 use dyad_indexer::bulk;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::RemoteSource;
@@ -153,7 +153,7 @@ pub(super) fn run(arguments: BulkArguments) -> anyhow::Result<ExitCode> {
         BulkStep::Gc(BulkGcArguments { plan, older_than, dry_run }) => {
             let swept = bulk::gc(&plan, older_than, dry_run, control)?;
             let did = if dry_run { "would remove" } else { "removed" };
-            writeln!(io::stdout().lock(), "{did} {} objects of {}", swept.files, Bytes(swept.bytes))?;
+            writeln!(io::stdout().lock(), "{did} {} objects of {}", swept.files, ByteSize(swept.bytes))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -210,7 +210,7 @@ fn shard(arguments: &ShardArguments, control: JobControl<'_>) -> anyhow::Result<
     let mut out = io::stdout().lock();
     if built.is_new {
         let done = &built.done;
-        let peak = done.peak_memory_bytes.map_or_else(String::new, |peak| format!(", peak memory {}", Bytes(peak)));
+        let peak = done.peak_memory_bytes.map_or_else(String::new, |peak| format!(", peak memory {}", ByteSize(peak)));
         writeln!(
             out,
             "shard {}: {} documents, recall@10 {:.4} at ef 64{peak}; {:.1} s",

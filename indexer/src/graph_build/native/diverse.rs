@@ -1,6 +1,6 @@
 //! Which links a node keeps, by int8 codes.
 
-use dyad_index::quant::{CodesView, Prepared};
+use dyad_index::quant::{CodesView, PreparedQuery};
 use dyad_index::search::Scored;
 
 /// Keeps at most `cap` of `candidates`, which come best first: those that are nearer to the node than to any link kept
@@ -10,7 +10,7 @@ pub(super) fn select_diverse(
     candidates: &[Scored],
     cap: usize,
     fill: bool,
-    prepared: &mut Prepared,
+    prepared: &mut PreparedQuery,
 ) -> Vec<Scored> {
     let mut kept: Vec<Scored> = Vec::with_capacity(cap);
     let mut rejected = Vec::new();

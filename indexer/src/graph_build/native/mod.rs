@@ -28,7 +28,7 @@ mod lists;
 mod partition;
 mod row_block;
 
-use dyad_index::{Graph, Layer};
+use dyad_index::{Graph, GraphLayer};
 
 use self::layer::{LayerBuild, LayersAbove};
 use self::row_block::PairScores;
@@ -95,7 +95,7 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
         (Some(initial), _) if top == initial_top => initial.entry(),
         (_, first) => first.unwrap_or(0),
     };
-    let mut layers: Vec<Layer> = Vec::with_capacity(usize::from(top) + 1);
+    let mut layers: Vec<GraphLayer> = Vec::with_capacity(usize::from(top) + 1);
     let pairs = PairScores::new(input.codes);
     for number in (0..=top).rev() {
         let above = order.partition_point(|node| level(*node) > number);

@@ -171,7 +171,7 @@ fn nearest(scores: &PairScores<'_>, nodes: &[u32], leaders: &[u32], fanout: usiz
 #[cfg(test)]
 mod tests {
     use dyad_index::Metric;
-    use dyad_index::quant::{Codec, Codes, Prepared};
+    use dyad_index::quant::{Codec, Codes, PreparedQuery};
     use dyad_index::search::VectorRows;
 
     use super::*;
@@ -212,7 +212,7 @@ mod tests {
         // One leaf.
         let lists = LinkLists::new(Members::All, 500, 4);
         assert!(find_candidates(&PairScores::new(&codes), &lists, 1, JobControl::silent()).unwrap());
-        let (view, mut prepared) = (codes.view(), Prepared::default());
+        let (view, mut prepared) = (codes.view(), PreparedQuery::default());
         for node in 0..500u32 {
             view.prepare_exact(node, &mut prepared);
             let others = (0..500).filter(|other| *other != node);

@@ -148,7 +148,7 @@ impl BestNeighbours {
 
 #[cfg(test)]
 mod tests {
-    use dyad_index::quant::{Codec, Prepared};
+    use dyad_index::quant::{Codec, PreparedQuery};
 
     use super::*;
     use crate::graph_build::tests::synthetic::Rows;
@@ -160,7 +160,7 @@ mod tests {
             let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 3));
             let pairs = PairScores::new(&codes);
             assert_eq!(pairs.len(), 40);
-            let (mut block, mut prepared, mut scores) = (RowBlock::default(), Prepared::default(), Vec::new());
+            let (mut block, mut prepared, mut scores) = (RowBlock::default(), PreparedQuery::default(), Vec::new());
             let nodes: Vec<u32> = (0..40).rev().step_by(3).collect();
             pairs.gather(&nodes, &mut block);
             for (at, node) in nodes.iter().enumerate() {

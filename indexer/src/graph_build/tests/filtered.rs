@@ -5,7 +5,7 @@ use std::time::Instant;
 use dyad_index::format::RowType;
 use dyad_index::ground_truth::CertificateQuestions;
 use dyad_index::quant::{Codec, Codes};
-use dyad_index::search::{Hits, NodeSet, SearchScratch, VectorRows, filter_scans};
+use dyad_index::search::{NodeSet, SearchHits, SearchScratch, VectorRows, filter_scans};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{
     Arranged, BuildRecord, Certificate, GROUND_TRUTH_FILE, GroundTruth, Metric, ModelRecord, Scored, SearchParams,
@@ -211,7 +211,7 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
         })
         .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
-        let mut all = vec![Hits::default(); queries.len()];
+        let mut all = vec![SearchHits::default(); queries.len()];
         shard.search_batch(queries, params, |number, hits| all[number] = hits);
         all
     };
