@@ -7,11 +7,11 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use dyad_index::format::RowType;
 use dyad_index::format::rows::{self, StoredRows};
-use dyad_index::quant::{Codec, Codes, Prepared};
+use dyad_index::quant::{Codec, Codes, PreparedQuery};
 use dyad_index::search::{
     DenseRows, ExactRows as _, Scored, SearchParams, SearchScratch, ShardView, SlotLinks as _, TopK,
 };
-use dyad_index::{Arranged, Graph, Layer, Metric};
+use dyad_index::{Arranged, Graph, GraphLayer, Metric};
 
 const DIM: usize = 384;
 /// 48 MiB of int8 rows: more than a second-level cache holds.
@@ -58,7 +58,7 @@ fn graph(n: u32) -> Graph {
             links
         })
         .collect();
-    Graph { entry: 0, layers: vec![Layer::from_lists((0..n).collect(), &lists)] }
+    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n).collect(), &lists)] }
 }
 
 fn top_k(criterion: &mut Criterion) {
@@ -88,7 +88,7 @@ fn steps(criterion: &mut Criterion) {
     let mut numbers = Numbers(5);
     let mut slot = move || (numbers.next() % ROWS as u64) as u32;
     let query = &vectors(1)[..];
-    let mut prepared = Prepared::default();
+    let mut prepared = PreparedQuery::default();
     criterion.bench_function("prepare a question", |bencher| {
         bencher.iter(|| codes.codec().prepare(black_box(query), &mut prepared));
     });

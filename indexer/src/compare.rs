@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyad_corpus::embeddings::EmbeddingsReader;
-use dyad_corpus::metrics::{Average, Comparison, Incomparable, Metric, Sampling, compare, evaluate};
+use dyad_corpus::metrics::{Average, Incomparable, PairedComparison, RankingMetric, Sampling, compare, evaluate};
 use dyad_corpus::qrels::{self, Qrels};
-use dyad_corpus::run::Run;
+use dyad_corpus::run::TrecRun;
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::{Snapshot, manifest};
 
@@ -15,7 +15,8 @@ use crate::control::JobControl;
 use crate::error::Error;
 
 /// What judged questions are measured by.
-pub const METRICS: [Metric; 4] = [Metric::ReciprocalRank, Metric::Ndcg(10), Metric::Recall(10), Metric::Recall(100)];
+pub const METRICS: [RankingMetric; 4] =
+    [RankingMetric::ReciprocalRank, RankingMetric::Ndcg(10), RankingMetric::Recall(10), RankingMetric::Recall(100)];
 /// Hits of a question where it is judged, as in the figures that are published for BEIR.
 const JUDGED_DEPTH: usize = 100;
 /// The fix for questions that do not fit.
@@ -47,7 +48,7 @@ pub struct GenerationComparison {
     /// The questions that share the fewest hits, with how many they share: by that, then by key.
     pub furthest: Vec<(String, usize)>,
     /// Of the judged questions, each metric of both; empty without judgements.
-    pub metrics: Vec<(Metric, Comparison)>,
+    pub metrics: Vec<(RankingMetric, PairedComparison)>,
 }
 
 /// Asks both generations all questions by exact search.
@@ -99,7 +100,7 @@ pub fn compare_generations(
             if !asked.is_empty() {
                 check_judged(index, after, &asked, control)?;
             }
-            let of = |run: &Run| evaluate(run, judgements, &METRICS, Average::Answered);
+            let of = |run: &TrecRun| evaluate(run, judgements, &METRICS, Average::Answered);
             let (first, second) = (of(&first), of(&second));
             let of = |metric| Ok((metric, compare(&first, &second, metric, Sampling::default())?));
             let compared = METRICS.into_iter().map(of).collect::<Result<Vec<_>, Incomparable>>();
@@ -155,7 +156,7 @@ fn check_judged(
 }
 
 /// The best documents of each question.
-fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobControl<'_>) -> Result<Run, Error> {
+fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobControl<'_>) -> Result<TrecRun, Error> {
     let snapshot = Snapshot::open_manifest(index, manifest::load(index, asked.generation)?, None)?;
     let model = &snapshot.manifest().model;
     let reader = EmbeddingsReader::open(&asked.questions)?;
@@ -177,14 +178,15 @@ fn ask(index: &Path, asked: &GenerationQuestions, depth: usize, control: JobCont
     }
     let rows = reader.collect::<Result<Vec<(String, Vec<f32>)>, _>>()?;
     let params = DenseParams { k: depth, mode: SearchMode::Exact };
-    let mut run: Run = BTreeMap::new();
+    let mut run: TrecRun = BTreeMap::new();
     for batch in rows.chunks(BATCH) {
         control.check()?;
         let queries: Vec<&[f32]> = batch.iter().map(|(_, row)| row.as_slice()).collect();
         let found = snapshot.search_dense(&queries, &params, None, &|| control.cancel.is_cancelled())?;
         for ((key, _), hits) in batch.iter().zip(found) {
-            let hit =
-                |hit: &dyad_index::snapshot::Hit| Some((snapshot.key(hit.shard, hit.node)?.to_owned(), hit.score));
+            let hit = |hit: &dyad_index::snapshot::DocumentHit| {
+                Some((snapshot.key(hit.shard, hit.node)?.to_owned(), hit.score))
+            };
             run.insert(key.clone(), hits.hits.iter().filter_map(hit).collect());
         }
     }

@@ -45,7 +45,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// A generation of these shards, in place of whichever is current.
-    pub(crate) fn of(model: &ModelRecord, language: TextLanguage, change: &Change, shards: Vec<DraftShard>) -> Self {
+    pub(crate) fn new(model: &ModelRecord, language: TextLanguage, change: &Change, shards: Vec<DraftShard>) -> Self {
         let (model, change) = (model.clone(), change.clone());
         Self { parent: None, model, min_recall: None, context: None, logit_scale: None, language, change, shards }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dyad_files::space::Bytes;
+use dyad_files::space::ByteSize;
 use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
 
@@ -332,7 +332,7 @@ pub enum Error {
     )]
     LengthsUnknown(String),
     /// More memory is needed than is allowed.
-    #[error("`--memory`: {documents} documents need at least {} however many shards there are, got {}. Give more, or build parts of the corpus and add them with `append`", Bytes(*needed), Bytes(*given))]
+    #[error("`--memory`: {documents} documents need at least {} however many shards there are, got {}. Give more, or build parts of the corpus and add them with `append`", ByteSize(*needed), ByteSize(*given))]
     Memory {
         /// Allowed.
         given: u64,

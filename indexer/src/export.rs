@@ -68,7 +68,7 @@ fn cell(text: &str) -> String {
 }
 
 /// Writes documents of the current generation into a new directory: all, or `limit` chosen at random by a seed.
-pub fn projector(index: &Path, out: &Path, limit: usize, seed: u64) -> Result<Exported, Error> {
+pub fn export_projector(index: &Path, out: &Path, limit: usize, seed: u64) -> Result<Exported, Error> {
     let snapshot = Snapshot::open(index)?;
     let chosen = snapshot.sample(limit, seed, None)?;
     let rows = chosen.iter().map(|(shard, node)| Ok(ExportRow::new(snapshot.document(*shard, *node)?)));

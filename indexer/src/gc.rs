@@ -61,7 +61,7 @@ pub fn gc(index: &Path, keep: usize, older_than: Duration, dry_run: bool) -> Res
             unneeded.insert(generation);
         }
     }
-    remove(index, &unneeded, dry_run)
+    remove_generations(index, &unneeded, dry_run)
 }
 
 /// When a file was written, since the epoch.
@@ -86,7 +86,11 @@ pub(crate) fn shards_of_all_generations(index: &Path) -> Result<BTreeSet<String>
 /// Removes generations, except the current one and those that are read, and the files that no generation names then.
 ///
 /// Of one that stays it must be known which files it names. One that goes need not be readable, unless a process reads it.
-pub(crate) fn remove(index: &Path, unneeded: &BTreeSet<u64>, dry_run: bool) -> Result<CollectedGenerations, Error> {
+pub(crate) fn remove_generations(
+    index: &Path,
+    unneeded: &BTreeSet<u64>,
+    dry_run: bool,
+) -> Result<CollectedGenerations, Error> {
     let mut collected = CollectedGenerations::default();
     fail_point!("generations-remove");
     let lock = WriteLock::acquire(index)?;

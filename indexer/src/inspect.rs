@@ -17,10 +17,10 @@ use dyad_index::{
 use serde::Serialize;
 
 use crate::certificate_tables::CertificateTables;
-use crate::change::mergeable;
+use crate::change::select_mergeable;
 use crate::error::Error;
 use crate::gc::unnamed_bytes;
-use crate::plan::{Bytes, Shards};
+use crate::plan::{ByteSize, Shards};
 
 /// One generation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -179,7 +179,7 @@ fn debt(index: &Path, current: &Manifest) -> Result<Debt, Error> {
     Ok(Debt {
         deleted,
         deleted_share: deleted as f64 / documents.max(1) as f64,
-        shards_to_merge: mergeable(&current.shards, u64::MAX, false).iter().map(Vec::len).sum(),
+        shards_to_merge: select_mergeable(&current.shards, u64::MAX, false).iter().map(Vec::len).sum(),
         deleted_bytes,
         other_generations_bytes: self::unnamed_bytes(index, std::slice::from_ref(current))?
             .saturating_sub(unnamed_bytes.unwrap_or_default()),
@@ -280,9 +280,9 @@ impl fmt::Display for IndexReport {
         writeln!(
             f,
             "memory        {} of vectors and graphs are mapped, of which {} are read by every question; {} of text",
-            Bytes(self.dense_bytes),
-            Bytes(self.hot_bytes),
-            Bytes(self.text_bytes)
+            ByteSize(self.dense_bytes),
+            ByteSize(self.hot_bytes),
+            ByteSize(self.text_bytes)
         )?;
         self.shards.iter().try_for_each(|shard| shard.fmt(f))
     }
@@ -297,11 +297,11 @@ impl fmt::Display for Debt {
             "debt          {deleted} deleted documents ({:.1} %, {}); {} to `merge`; `gc` can free {} of other generations and \
              {}",
             deleted_share * 100.0,
-            Bytes(*deleted_bytes),
+            ByteSize(*deleted_bytes),
             Shards(*shards_to_merge),
-            Bytes(*other_generations_bytes),
+            ByteSize(*other_generations_bytes),
             match unnamed_bytes {
-                Some(bytes) => format!("{} of none", Bytes(*bytes)),
+                Some(bytes) => format!("{} of none", ByteSize(*bytes)),
                 None => "no others, as a manifest cannot be read: see `verify`".to_owned(),
             }
         )
@@ -324,7 +324,7 @@ impl fmt::Display for ShardReport {
             writeln!(f, "  layer {number}     {} nodes, {} links, {mean:.1} per node", layer.nodes, layer.links)?;
         }
         for section in &self.sections {
-            writeln!(f, "  {:<11} {} at {}", section.name, Bytes(section.bytes), section.offset)?;
+            writeln!(f, "  {:<11} {} at {}", section.name, ByteSize(section.bytes), section.offset)?;
         }
         let terms = match self.analyzer {
             None => "which cannot be read: see `verify`".to_owned(),
@@ -334,7 +334,7 @@ impl fmt::Display for ShardReport {
                 format!("terms by {earlier}; `merge --all --rebuild` makes them by {current}")
             }
         };
-        writeln!(f, "  text        {}, {terms}", Bytes(self.text_bytes))?;
+        writeln!(f, "  text        {}, {terms}", ByteSize(self.text_bytes))?;
         writeln!(
             f,
             "  reachable   {} of {}; {} were not before the repair, which added {} links",

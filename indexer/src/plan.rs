@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-pub use dyad_files::space::Bytes;
+pub use dyad_files::space::ByteSize;
 use dyad_index::format::RowType;
 use dyad_index::layout::DEGREE_MULTIPLE;
 use dyad_index::quant::{line_words, row_bytes};
@@ -198,9 +198,9 @@ impl fmt::Display for BuildPlan {
             "documents of {} values in {parts}, built by {builder}: {per}about {} on disk for vectors, codes and graph, at \
              most {} of memory{condition}, of which {} are mapped vectors",
             self.dim,
-            Bytes(self.index_bytes(documents)),
-            Bytes(self.memory_bytes(documents)),
-            Bytes(self.mapped_bytes(documents)),
+            ByteSize(self.index_bytes(documents)),
+            ByteSize(self.memory_bytes(documents)),
+            ByteSize(self.mapped_bytes(documents)),
         )
     }
 }

@@ -4,21 +4,21 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use dyad_corpus::metrics::{Average, Metric, evaluate};
+use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
 use dyad_corpus::{qrels, run};
 use serde_json::{Map, Value, json};
 
 /// What is printed, under trec_eval's names.
-const METRICS: [Metric; 9] = [
-    Metric::ReciprocalRank,
-    Metric::Precision(1),
-    Metric::Recall(1),
-    Metric::Recall(5),
-    Metric::Recall(10),
-    Metric::Recall(100),
-    Metric::Ndcg(10),
-    Metric::AveragePrecision,
-    Metric::Success(5),
+const METRICS: [RankingMetric; 9] = [
+    RankingMetric::ReciprocalRank,
+    RankingMetric::Precision(1),
+    RankingMetric::Recall(1),
+    RankingMetric::Recall(5),
+    RankingMetric::Recall(10),
+    RankingMetric::Recall(100),
+    RankingMetric::Ndcg(10),
+    RankingMetric::AveragePrecision,
+    RankingMetric::Success(5),
 ];
 
 /// Compute the metrics of a TREC run, as `trec_eval -c` does.

@@ -7,7 +7,7 @@ use clap::Args;
 use dyad_command::ProgressBar;
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials, SearcherClient};
 
-use crate::quality::{Job, Judged, measure, systems};
+use crate::quality::{Job, JudgedQuestions, measure, systems};
 
 /// Which ranking, and how many questions it was asked.
 const BAR: &str = "{msg:<13} [{bar:40}] {human_pos}/{human_len} questions, {per_sec}, {eta} left";
@@ -44,7 +44,7 @@ impl Quality {
 
     async fn measure(self) -> anyhow::Result<()> {
         // Whatever can be refused is refused before the first question is asked.
-        let judged = Judged::read(&self.data, &self.split)?;
+        let judged = JudgedQuestions::read(&self.data, &self.split)?;
         fs_err::create_dir_all(&self.job.run_dir)?;
         if let Some(parent) = self.json.as_deref().and_then(Path::parent) {
             fs_err::create_dir_all(parent)?;

@@ -4,7 +4,7 @@
 //! hang on rounding.
 
 use dyad_command::Cancellation;
-use dyad_index::search::{Completeness, DenseRows, Hits, NodeSet, Scored, exact_scan};
+use dyad_index::search::{Completeness, DenseRows, NodeSet, Scored, SearchHits, exact_scan};
 use rayon::prelude::*;
 
 use super::matrix::{Matrix, Metric, Neighbours};
@@ -47,7 +47,7 @@ fn nearest(
 ) -> Result<(Neighbours, Vec<f32>)> {
     let k = k.min(allowed.map_or(base.len(), NodeSet::len));
     let rows = DenseRows::new(base.values(), base.dim());
-    let rescore = |(query, found): (&&[f32], Hits<Scored>)| {
+    let rescore = |(query, found): (&&[f32], SearchHits<Scored>)| {
         let exact = |hit: Scored| (hit.node, metric.score(query, base.row(hit.node as usize)));
         let mut hits: Vec<(u32, f64)> = found.hits.into_iter().map(exact).collect();
         hits.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));

@@ -13,7 +13,7 @@ use std::io::{BufWriter, Read as _, Write};
 use std::path::Path;
 
 use dyad_corpus::embeddings::EmbeddingsReader;
-use dyad_files::npy::Value;
+use dyad_files::npy::NpyValue;
 use zerocopy::IntoBytes as _;
 
 use super::matrix::{Matrix, Neighbours, Rows, of_rows};
@@ -91,12 +91,12 @@ pub(super) fn create_bin(path: &Path, n: usize, dim: usize) -> Result<BufWriter<
 }
 
 /// Writes values as they lie in memory.
-pub(super) fn write_values(out: &mut impl Write, values: &[impl Value]) -> std::io::Result<()> {
+pub(super) fn write_values(out: &mut impl Write, values: &[impl NpyValue]) -> std::io::Result<()> {
     out.write_all(values.as_bytes())
 }
 
 /// The rows of an `.fbin`; or the ids of an `.ibin`, which scores may follow.
-fn read_bin<T: Value>(path: &Path, neighbours: bool) -> Result<Rows<T>> {
+fn read_bin<T: NpyValue>(path: &Path, neighbours: bool) -> Result<Rows<T>> {
     let mut source = Source::open(path)?;
     let sizes: Vec<u32> = source.values(2, "sizes")?;
     let (width, rows) = if neighbours { ("k", "ids") } else { ("d", "rows") };
@@ -117,7 +117,7 @@ fn read_bin<T: Value>(path: &Path, neighbours: bool) -> Result<Rows<T>> {
 }
 
 /// The rows of an `.fvecs` or `.ivecs`; each must be as long as the first.
-fn read_vecs<T: Value>(path: &Path, kind: &str) -> Result<Rows<T>> {
+fn read_vecs<T: NpyValue>(path: &Path, kind: &str) -> Result<Rows<T>> {
     let mut source = Source::open(path)?;
     let first: i32 = source.values(1, "d of row 0")?[0];
     let dim = usize::try_from(first).ok().filter(|dim| *dim > 0);
@@ -156,7 +156,7 @@ impl<'a> Source<'a> {
     }
 
     /// The next `count` values; a lying header cannot ask for more than the file has.
-    fn values<T: Value>(&mut self, count: usize, field: &str) -> Result<Vec<T>> {
+    fn values<T: NpyValue>(&mut self, count: usize, field: &str) -> Result<Vec<T>> {
         let bytes = count as u128 * size_of::<T>() as u128;
         if bytes > u128::from(self.len) {
             return Err(Error::malformed(
@@ -172,7 +172,7 @@ impl<'a> Source<'a> {
     }
 
     /// Fills a slice.
-    fn fill<T: Value>(&mut self, values: &mut [T], field: &str) -> Result<()> {
+    fn fill<T: NpyValue>(&mut self, values: &mut [T], field: &str) -> Result<()> {
         let bytes = values.as_mut_bytes();
         let wanted = bytes.len();
         self.file.read_exact(bytes).map_err(|error| match error.kind() {

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyad_files::npy::{NpyFile, Value};
+use dyad_files::npy::{NpyFile, NpyValue};
 use memmap2::Mmap;
 use zerocopy::FromBytes as _;
 
@@ -22,7 +22,7 @@ pub(super) struct Mapped<T> {
     values: PhantomData<T>,
 }
 
-impl<T: Value> Mapped<T> {
+impl<T: NpyValue> Mapped<T> {
     /// Maps a file. It must not be written to for as long as this lives: for files of the work directory, which are complete before they are
     /// mapped, and which a lock keeps other runs from.
     #[expect(unsafe_code, reason = "maps a file")]
@@ -45,7 +45,7 @@ impl<T: Value> Mapped<T> {
     }
 }
 
-impl<T: Value> Deref for Mapped<T> {
+impl<T: NpyValue> Deref for Mapped<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use dyad_files::npy::Value;
+use dyad_files::npy::NpyValue;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub type Matrix = Rows<f32>;
 /// For every query the ids of its nearest rows, nearest first.
 pub type Neighbours = Rows<u32>;
 
-impl<T: Value> Rows<T> {
+impl<T: NpyValue> Rows<T> {
     /// Rows of `width` values; values after the last whole row are dropped.
     pub fn new(width: usize, values: Vec<T>) -> Self {
         let mut rows = Self { width, values: Values::Owned(values) };
@@ -121,7 +121,7 @@ impl<T> Default for Rows<T> {
     }
 }
 
-impl<T: Value + PartialEq> PartialEq for Rows<T> {
+impl<T: NpyValue + PartialEq> PartialEq for Rows<T> {
     fn eq(&self, other: &Self) -> bool {
         self.width == other.width && self.values() == other.values()
     }

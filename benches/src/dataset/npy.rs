@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dyad_files::npy::{Dtype, NpyFile, write};
+use dyad_files::npy::{NpyDtype, NpyFile, write};
 
 use super::mapped::Mapped;
 use super::matrix::{Matrix, Neighbours, of_rows};
@@ -29,10 +29,10 @@ pub fn read_neighbours(path: &Path) -> Result<Neighbours> {
 /// Reads a matrix of ids: its columns and its values. -1 stands for no neighbour.
 pub fn read_ids(path: &Path) -> Result<(usize, Vec<i64>)> {
     let (mut file, k) = open(path)?;
-    file.check_dtype(&[Dtype::I32, Dtype::U32, Dtype::I64])?;
+    file.check_dtype(&[NpyDtype::I32, NpyDtype::U32, NpyDtype::I64])?;
     let ids = match file.dtype() {
-        Dtype::I32 => file.read::<i32>()?.into_iter().map(i64::from).collect(),
-        Dtype::U32 => file.read::<u32>()?.into_iter().map(i64::from).collect(),
+        NpyDtype::I32 => file.read::<i32>()?.into_iter().map(i64::from).collect(),
+        NpyDtype::U32 => file.read::<u32>()?.into_iter().map(i64::from).collect(),
         _ => file.read()?,
     };
     Ok((k, ids))

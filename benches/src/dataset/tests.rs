@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use dyad_corpus::Document;
-use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
-use dyad_files::npy::Value;
+use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter, VectorType};
+use dyad_files::npy::NpyValue;
 use hdf5_pure::{AttrValue, FileBuilder};
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn write_fbin(path: &Path, matrix: &Matrix) -> Result<()> {
     Ok(write_values(&mut create_bin(path, matrix.len(), matrix.dim())?, matrix.values())?)
 }
 
-fn write_vecs<T: Value>(path: &Path, rows: &Rows<T>) -> Result<()> {
+fn write_vecs<T: NpyValue>(path: &Path, rows: &Rows<T>) -> Result<()> {
     let mut out = Vec::new();
     for row in rows.rows() {
         write_values(&mut out, &[row.len() as i32])?;
@@ -25,13 +25,13 @@ fn write_vecs<T: Value>(path: &Path, rows: &Rows<T>) -> Result<()> {
     Ok(fs_err::write(path, out)?)
 }
 
-fn matrix() -> impl Strategy<Value = Matrix> {
+fn matrix() -> impl Strategy<NpyValue = Matrix> {
     (1usize..20, 1usize..20).prop_flat_map(|(n, dim)| {
         proptest::collection::vec(-1e6f32..1e6, n * dim).prop_map(move |values| Matrix::new(dim, values))
     })
 }
 
-fn neighbours() -> impl Strategy<Value = Neighbours> {
+fn neighbours() -> impl Strategy<NpyValue = Neighbours> {
     (1usize..20, 1usize..20).prop_flat_map(|(n, k)| {
         proptest::collection::vec(0u32..=i32::MAX as u32, n * k).prop_map(move |ids| Neighbours::new(k, ids))
     })
@@ -224,8 +224,8 @@ fn malformed_files_are_refused_by_field() {
 fn embeddings_are_read_in_the_order_of_their_documents() {
     let dir = tempfile::tempdir().unwrap();
     let (name, fingerprint, metric) = ("m".to_owned(), "f00d".to_owned(), "cosine".to_owned());
-    let model = ModelRecord { name, fingerprint, dim: 2, metric, max_tokens: 8 };
-    let header = Header {
+    let model = EmbeddingsModel { name, fingerprint, dim: 2, metric, max_tokens: 8 };
+    let header = EmbeddingsHeader {
         model,
         tower: "answer".to_owned(),
         vectors: VectorType::F16,

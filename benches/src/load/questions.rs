@@ -1,8 +1,8 @@
 //! The questions of a run, and the requests that they become.
 
-use dyad_corpus::Judged;
+use dyad_corpus::JudgedQuestions;
 use dyad_corpus::qrels::Qrels;
-use dyad_corpus::queries::{self, Query};
+use dyad_corpus::queries::{self, KeyedQuery};
 use dyad_proto::{v1, validate};
 
 use super::arrivals::Ask;
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Questions with all that is known of them.
 #[derive(Debug)]
 pub(super) struct Questions {
-    pub(super) queries: Vec<Query>,
+    pub(super) queries: Vec<KeyedQuery>,
     /// One row for each question.
     pub(super) vectors: Option<Matrix>,
     pub(super) qrels: Option<Qrels>,
@@ -29,7 +29,7 @@ impl Questions {
         }
         let (mut queries, qrels) = match (&files.data, &files.queries) {
             (Some(data), _) => {
-                let judged = Judged::read(data, &files.split)?;
+                let judged = JudgedQuestions::read(data, &files.split)?;
                 (judged.questions, Some(judged.qrels))
             }
             (None, Some(path)) => (queries::read(path)?, None),
@@ -38,7 +38,8 @@ impl Questions {
         let has_texts = !queries.is_empty();
         if let (Some(vectors), Some(path)) = (&vectors, &files.vectors) {
             if !has_texts {
-                queries = (0..vectors.len()).map(|row| Query { key: row.to_string(), text: String::new() }).collect();
+                queries =
+                    (0..vectors.len()).map(|row| KeyedQuery { key: row.to_string(), text: String::new() }).collect();
             }
             if vectors.len() != queries.len() {
                 return Err(Error::malformed(path, "n", format!("{}, one per question", queries.len()), vectors.len()));

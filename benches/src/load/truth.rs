@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use dyad_corpus::metrics::{Average, Metric, evaluate};
+use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
 use dyad_corpus::qrels::Qrels;
-use dyad_corpus::run::Run;
+use dyad_corpus::run::TrecRun;
 use dyad_proto::access::Caller;
 use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
@@ -29,7 +29,7 @@ const NDCG_DEPTH: usize = 10;
 /// Exact answers by kind; none for kinds without vectors.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
-    kinds: Vec<Option<Run>>,
+    kinds: Vec<Option<TrecRun>>,
 }
 
 /// Keys as a ranking; none of them has a score here, so their places stand for them.
@@ -79,7 +79,7 @@ impl Truth {
                 let (ef, target_recall, fields, snippet_bytes) = (0, None, Vec::new(), 0);
                 v1::SearchRequest { exact: true, keys_only: true, ef, target_recall, fields, snippet_bytes, ..request }
             };
-            let (mut run, queries) = (Run::new(), &requests.questions.queries);
+            let (mut run, queries) = (TrecRun::new(), &requests.questions.queries);
             let all: Vec<usize> = (0..queries.len()).collect();
             for some in all.chunks(BATCH) {
                 let answers = ask(some.iter().map(|question| exact(*question)).collect()).await?;
@@ -97,7 +97,7 @@ impl Truth {
         for (number, (kind, truth)) in requests.kinds.iter().zip(&self.kinds).enumerate() {
             let Some(truth) = truth else { continue };
             let run = answers(requests, tally, |ask| ask.kind == number);
-            let asked: Run = truth.iter().filter(|(key, _)| run.contains_key(*key)).map(clone).collect();
+            let asked: TrecRun = truth.iter().filter(|(key, _)| run.contains_key(*key)).map(clone).collect();
             sum += overlap(&run, &asked, kind.request.k as usize) * asked.len() as f64;
             count += asked.len();
         }
@@ -110,7 +110,7 @@ fn clone<K: Clone, V: Clone>((key, value): (&K, &V)) -> (K, V) {
 }
 
 /// Answers as a run.
-fn answers(requests: &Requests, tally: &Tally, wanted: impl Fn(Ask) -> bool) -> Run {
+fn answers(requests: &Requests, tally: &Tally, wanted: impl Fn(Ask) -> bool) -> TrecRun {
     let query = |ask: Ask| requests.questions.queries.get(ask.question).map(|query| query.key.clone());
     let some = tally.answers().filter(|(ask, _)| wanted(*ask));
     some.filter_map(|(ask, keys)| Some((query(ask)?, ranking(keys.iter().cloned())))).collect()
@@ -132,8 +132,8 @@ pub(super) fn ndcg(requests: &Requests, tally: &Tally) -> Row {
 }
 
 /// nDCG@10 over the questions of a run.
-fn ndcg_of(run: &Run, qrels: &Qrels) -> Option<f64> {
+fn ndcg_of(run: &TrecRun, qrels: &Qrels) -> Option<f64> {
     let asked: Qrels = qrels.iter().filter(|(key, _)| run.contains_key(*key)).map(clone).collect();
-    let metric = Metric::Ndcg(NDCG_DEPTH);
+    let metric = RankingMetric::Ndcg(NDCG_DEPTH);
     (!asked.is_empty()).then(|| evaluate(run, &asked, &[metric], Average::Complete).mean(metric)).flatten()
 }

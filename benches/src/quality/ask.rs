@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use dyad_corpus::queries::Query;
-use dyad_corpus::run::Run;
+use dyad_corpus::queries::KeyedQuery;
+use dyad_corpus::run::TrecRun;
 use dyad_proto::client::SearcherClient;
 use dyad_proto::limits::{MAX_BATCH_RERANK, MAX_K, MAX_RERANK};
 use dyad_proto::{v1, validate};
@@ -123,11 +123,11 @@ impl fmt::Display for Served {
 /// One index has to give all answers, whole and well-formed; anything else is an error.
 pub(super) async fn ask(
     client: &SearcherClient,
-    questions: &[Query],
+    questions: &[KeyedQuery],
     system: System,
     job: &Job,
     watch: &(dyn Fn(System, usize) + Sync),
-) -> Result<(Run, Served, Duration)> {
+) -> Result<(TrecRun, Served, Duration)> {
     let (url, asked) = (client.url(), questions.len());
     let requests = questions.iter().map(|question| request(question, system, job)).collect::<Result<Vec<_>>>()?;
     let pairs = u64::from(system.rerank.max(1));
@@ -139,12 +139,12 @@ pub(super) async fn ask(
             (questions, client.search_batch(request).await)
         })
         .buffered(job.concurrency.max(1) as usize);
-    let (mut run, mut served) = (Run::new(), None);
+    let (mut run, mut served) = (TrecRun::new(), None);
     // How many, the first one's query and its reason.
     let mut degraded: Option<(usize, &str, String)> = None;
     while let Some((questions, reply)) = calls.next().await {
         let responses = reply?.responses;
-        let wrong = |question: &Query, reason: String| {
+        let wrong = |question: &KeyedQuery, reason: String| {
             let query = &question.key;
             let hint = "Check that client and server are of the same release";
             Error::Refused(format!("`{url}` answered query `{query}` against the contract: {reason}. {hint}"))
@@ -187,7 +187,7 @@ pub(super) async fn ask(
     Ok((run, served.unwrap_or_default(), started.elapsed()))
 }
 
-fn request(question: &Query, system: System, job: &Job) -> Result<v1::SearchRequest> {
+fn request(question: &KeyedQuery, system: System, job: &Job) -> Result<v1::SearchRequest> {
     // The hit that may be dropped does not count.
     let k = if job.drop_identical_ids { job.k.saturating_add(1).min(MAX_K) } else { job.k };
     let (query, mode) = (question.text.clone(), system.mode.names().1.into());

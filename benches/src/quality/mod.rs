@@ -12,5 +12,5 @@ mod ask;
 mod report;
 
 pub use ask::{Job, Mode, Served, System, systems};
-pub use dyad_corpus::Judged;
+pub use dyad_corpus::JudgedQuestions;
 pub use report::{Loss, METRICS, Report, Row, measure, overlap};

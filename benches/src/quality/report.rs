@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use dyad_corpus::Judged;
-use dyad_corpus::metrics::{Average, Metric, evaluate};
-use dyad_corpus::run::{self, Run};
+use dyad_corpus::JudgedQuestions;
+use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
+use dyad_corpus::run::{self, TrecRun};
 use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
 use serde_json::{Map, Value, json};
@@ -15,14 +15,14 @@ use super::ask::{Job, Mode, Served, System, ask, same, systems};
 use crate::error::{Error, Result};
 
 /// The columns: metrics, their headings, and the k that they need.
-pub const METRICS: [(Metric, &str, u32); 7] = [
-    (Metric::ReciprocalRank, "MRR", 1),
-    (Metric::Precision(1), "P@1", 1),
-    (Metric::Recall(1), "R@1", 1),
-    (Metric::Recall(5), "R@5", 5),
-    (Metric::Recall(10), "R@10", 10),
-    (Metric::Recall(100), "R@100", 100),
-    (Metric::Ndcg(10), "nDCG@10", 10),
+pub const METRICS: [(RankingMetric, &str, u32); 7] = [
+    (RankingMetric::ReciprocalRank, "MRR", 1),
+    (RankingMetric::Precision(1), "P@1", 1),
+    (RankingMetric::Recall(1), "R@1", 1),
+    (RankingMetric::Recall(5), "R@5", 5),
+    (RankingMetric::Recall(10), "R@10", 10),
+    (RankingMetric::Recall(100), "R@100", 100),
+    (RankingMetric::Ndcg(10), "nDCG@10", 10),
 ];
 /// Depth at which the hits of the graph walk are compared with those of exact search.
 const OVERLAP_DEPTH: usize = 10;
@@ -74,7 +74,7 @@ pub struct Report {
     /// What answered; `None` where no system was measured.
     pub served: Option<Served>,
     /// Those of [`METRICS`] for which k is large enough.
-    pub metrics: Vec<(Metric, &'static str, u32)>,
+    pub metrics: Vec<(RankingMetric, &'static str, u32)>,
     /// One per system, in the order measured.
     pub rows: Vec<Row>,
     /// One per system that was measured both ways.
@@ -85,7 +85,7 @@ pub struct Report {
 /// `watch` hears of each call's answers.
 pub async fn measure(
     client: &SearcherClient,
-    judged: &Judged,
+    judged: &JudgedQuestions,
     job: &Job,
     watch: &(dyn Fn(System, usize) + Sync),
 ) -> Result<Report> {
@@ -103,9 +103,9 @@ pub async fn measure(
         rows: Vec::new(),
         losses: Vec::new(),
     };
-    let metrics: Vec<Metric> = report.metrics.iter().map(|(metric, ..)| *metric).collect();
+    let metrics: Vec<RankingMetric> = report.metrics.iter().map(|(metric, ..)| *metric).collect();
     // The run through the graph, until the exact one of the same mode follows it.
-    let mut approximate: Option<(Row, Run)> = None;
+    let mut approximate: Option<(Row, TrecRun)> = None;
     for system in systems(&job.modes, job.rerank) {
         let (answers, served, time) = ask(client, &judged.questions, system, job, watch).await?;
         same(client.url(), report.served.get_or_insert_with(|| served.clone()), &served)?;
@@ -129,7 +129,7 @@ pub async fn measure(
 }
 
 /// Refuses an index that has none of the judged documents: every figure would be 0 for no fault of its answers.
-async fn holds_any(client: &SearcherClient, judged: &Judged) -> Result<()> {
+async fn holds_any(client: &SearcherClient, judged: &JudgedQuestions) -> Result<()> {
     let documents: BTreeSet<&String> = judged.qrels.values().flat_map(BTreeMap::keys).collect();
     let keys: Vec<String> = documents.into_iter().cloned().collect();
     for some in keys.chunks(KEYS) {
@@ -235,7 +235,7 @@ impl Report {
 
 /// Mean over the queries of the share of `truth`'s first `depth` hits that are also among `run`'s, both in the order served.
 /// Queries without hits in `truth` do not count; 1 where none has any.
-pub fn overlap(run: &Run, truth: &Run, depth: usize) -> f64 {
+pub fn overlap(run: &TrecRun, truth: &TrecRun, depth: usize) -> f64 {
     let (mut sum, mut queries) = (0.0, 0);
     for (query, expected) in truth.iter().filter(|(_, expected)| !expected.is_empty()) {
         let expected = expected.get(..depth).unwrap_or(expected);
@@ -258,16 +258,16 @@ mod tests {
 
     #[test]
     fn overlap_is_the_shared_part_of_the_truth() {
-        let truth = Run::from([
+        let truth = TrecRun::from([
             ("q1".to_owned(), hits(&["a", "b", "c"])),
             ("q2".to_owned(), hits(&["a"])),
             ("q3".to_owned(), hits(&["a", "b"])),
         ]);
-        let run = Run::from([("q1".to_owned(), hits(&["b", "x", "a"])), ("q2".to_owned(), hits(&["a", "b"]))]);
+        let run = TrecRun::from([("q1".to_owned(), hits(&["b", "x", "a"])), ("q2".to_owned(), hits(&["a", "b"]))]);
         // q1 shares b of a, b; q2 all of its one; q3 nothing.
         assert!((overlap(&run, &truth, 2) - (0.5 + 1.0 + 0.0) / 3.0).abs() < 1e-12);
         assert!((overlap(&run, &truth, 10) - (2.0 / 3.0 + 1.0) / 3.0).abs() < 1e-12);
         assert!((overlap(&truth, &truth, 10) - 1.0).abs() < 1e-12);
-        assert!((overlap(&run, &Run::new(), 10) - 1.0).abs() < 1e-12);
+        assert!((overlap(&run, &TrecRun::new(), 10) - 1.0).abs() < 1e-12);
     }
 }

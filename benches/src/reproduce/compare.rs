@@ -1,6 +1,6 @@
 //! Means over questions and seeds, and paired tests against a baseline.
 
-use dyad_corpus::metrics::{Comparison, Incomparable, Sampling, compare_values};
+use dyad_corpus::metrics::{Incomparable, PairedComparison, Sampling, compare_values};
 use dyad_encoder::train::METRICS;
 
 use super::run::Reproduced;
@@ -23,7 +23,7 @@ pub(crate) struct Compared {
     pub(crate) range: (f64, f64),
     /// The baseline, and MRR and P@1 against it: each question's mean over the seeds, paired. `None` for the baseline itself, and
     /// where it is not finished.
-    pub(crate) against: Option<(String, [Comparison; 2])>,
+    pub(crate) against: Option<(String, [PairedComparison; 2])>,
     /// How well a linear classifier tells the towers apart, mean over seeds.
     pub(crate) separable: Option<f64>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn compare(reproduced: &Reproduced) -> Result<Vec<Compared>, Incompar
 }
 
 /// Second minus first, of MRR and of P@1.
-pub(super) fn paired(first: &Values, second: &Values) -> Result<[Comparison; 2], Incomparable> {
+pub(super) fn paired(first: &Values, second: &Values) -> Result<[PairedComparison; 2], Incomparable> {
     let sampling = Sampling { rounds: ROUNDS, ..Sampling::default() };
     let of = |values: &Values, metric: usize| -> Vec<f64> {
         values.values().filter_map(|values| values.get(metric).copied()).collect()

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::Path;
 
-use dyad_corpus::examples::{Example, ExampleOptions, ExampleReader, Passage, to_tevatron};
+use dyad_corpus::examples::{ExampleOptions, ExampleReader, Passage, TrainingExample, to_tevatron};
 use dyad_files::AtomicFile;
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_64;
@@ -20,7 +20,7 @@ use crate::error::Error;
 
 impl Part {
     /// Whether it has an example.
-    fn has(&self, example: &Example) -> bool {
+    fn has(&self, example: &TrainingExample) -> bool {
         let answer = example.positives.iter().map(Passage::passage).min().unwrap_or_default();
         // The 53 upper bits, as a number below 1.
         let place = (xxh3_64(answer.as_bytes()) >> 11) as f64 / (1_u64 << 53) as f64;

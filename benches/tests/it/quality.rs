@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use dyad_bench::quality::{METRICS, Mode, measure};
-use dyad_corpus::metrics::{Average, Metric, evaluate};
+use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
 use dyad_corpus::run;
 use tempfile::tempdir;
 
@@ -158,7 +158,7 @@ Runs: DATA/runs
     assert_eq!(json["systems"][1]["exact"], true);
     assert_eq!(json["systems"][0]["metrics"].as_object().unwrap().len(), 6);
     assert_eq!(json["ann_loss"][0]["mode"], "dense");
-    assert_eq!(json["ann_loss"][0]["metrics"][Metric::Ndcg(10).to_string()], report.losses[0].means[5]);
+    assert_eq!(json["ann_loss"][0]["metrics"][RankingMetric::Ndcg(10).to_string()], report.losses[0].means[5]);
     assert_eq!(json["ann_loss"][0]["overlap"]["depth"], 10);
     assert_eq!((json["generation"].as_u64(), json["fingerprint"].as_str()), (Some(7), Some(FINGERPRINT)));
 }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use dyad_bench::error::Error;
-use dyad_bench::quality::{Judged, Mode, measure};
+use dyad_bench::quality::{JudgedQuestions, Mode, measure};
 use dyad_proto::v1;
 use tempfile::tempdir;
 
@@ -133,7 +133,7 @@ fn judgements_without_their_question_are_refused() {
     let path = folder.path().join("qrels/test.tsv");
     let qrels = fs_err::read_to_string(&path).unwrap();
     fs_err::write(&path, format!("{qrels}q7\td1\t1\nq8\td1\t0\n")).unwrap();
-    let message = Judged::read(folder.path(), "test").unwrap_err().to_string();
+    let message = JudgedQuestions::read(folder.path(), "test").unwrap_err().to_string();
     assert_eq!(
         message.replace(folder.path().to_str().unwrap(), "DATA"),
         "`DATA/qrels/test.tsv` judges query `q7`, which `DATA/queries.jsonl` does not hold; queries missing in all: 2. Take \

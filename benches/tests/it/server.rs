@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dyad_bench::quality::{Job, Judged, Mode};
+use dyad_bench::quality::{Job, JudgedQuestions, Mode};
 use dyad_proto::client::{ClientConfig, SearcherClient};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::searcher_server::{Searcher, SearcherServer};
@@ -190,10 +190,10 @@ pub(crate) fn write_folder(folder: &Path) {
 }
 
 /// The folder's judged questions, and a job that writes its runs there.
-pub(crate) fn prepare(folder: &Path, modes: &[Mode]) -> (Judged, Job) {
+pub(crate) fn prepare(folder: &Path, modes: &[Mode]) -> (JudgedQuestions, Job) {
     write_folder(folder);
     let run_dir = folder.join("runs");
     fs_err::create_dir_all(&run_dir).unwrap();
     let job = Job { modes: modes.to_vec(), run_dir, k: 100, concurrency: 4, drop_identical_ids: false, rerank: 0 };
-    (Judged::read(folder, "test").unwrap(), job)
+    (JudgedQuestions::read(folder, "test").unwrap(), job)
 }

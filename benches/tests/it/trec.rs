@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dyad_corpus::metrics::{Average, Metric, evaluate};
+use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
 use dyad_corpus::{qrels, run};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 use serde_json::Value;
 use tempfile::tempdir;
 
-const METRICS: [Metric; 9] = [
-    Metric::ReciprocalRank,
-    Metric::Precision(1),
-    Metric::Recall(1),
-    Metric::Recall(5),
-    Metric::Recall(10),
-    Metric::Recall(100),
-    Metric::Ndcg(10),
-    Metric::AveragePrecision,
-    Metric::Success(5),
+const METRICS: [RankingMetric; 9] = [
+    RankingMetric::ReciprocalRank,
+    RankingMetric::Precision(1),
+    RankingMetric::Recall(1),
+    RankingMetric::Recall(5),
+    RankingMetric::Recall(10),
+    RankingMetric::Recall(100),
+    RankingMetric::Ndcg(10),
+    RankingMetric::AveragePrecision,
+    RankingMetric::Success(5),
 ];
 
 fn benches() -> &'static Path {
@@ -50,7 +50,7 @@ fn write_random(folder: &Path, seed: u64) -> (PathBuf, PathBuf) {
     use std::fmt::Write as _;
     let mut random = SplitMix64::seed_from_u64(seed);
     let mut qrels = "query-id\tcorpus-id\tscore\n".to_owned();
-    let mut results = run::Run::new();
+    let mut results = run::TrecRun::new();
     let distinct_scores = 1 + random.random_range(0..12u64);
     for query in 0..60 {
         for document in 0..150 {

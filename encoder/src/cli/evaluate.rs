@@ -9,7 +9,7 @@ use clap::Args;
 use dyad_command::{Cancellation, cancel_on_signal};
 use dyad_corpus::PassageContext;
 use dyad_corpus::metrics::{Sampling, compare};
-use dyad_corpus::run::{self, Run};
+use dyad_corpus::run::{self, TrecRun};
 
 use super::model::ModelOptions;
 use crate::config::{PromptOptions, Tower};
@@ -111,7 +111,7 @@ fn search(
     prompts: &PromptOptions,
     options: &Options,
     cancel: &Cancellation,
-) -> anyhow::Result<(Evaluator, Run)> {
+) -> anyhow::Result<(Evaluator, TrecRun)> {
     let compute = options.model.compute();
     let encoder = Model::open_with(model, &compute, prompts)?;
     let context = EvaluatedContext { context: options.context, documents: options.documents.clone() };

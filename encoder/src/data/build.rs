@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dyad_corpus::examples::{Example, Passage};
+use dyad_corpus::examples::{Passage, TrainingExample};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -94,14 +94,14 @@ impl PairsBuilder {
     }
 
     /// Adds the examples of a source; the keys of its passages are its own.
-    pub fn extend<E>(&mut self, source: impl IntoIterator<Item = Result<Example, E>>) -> Result<(), DataError>
+    pub fn extend<E>(&mut self, source: impl IntoIterator<Item = Result<TrainingExample, E>>) -> Result<(), DataError>
     where
         DataError: From<E>,
     {
         self.alike.keys.clear();
         let mut source = source.into_iter();
         loop {
-            let window = source.by_ref().take(WINDOW).collect::<Result<Vec<Example>, E>>()?;
+            let window = source.by_ref().take(WINDOW).collect::<Result<Vec<TrainingExample>, E>>()?;
             if window.is_empty() {
                 return Ok(());
             }
@@ -117,7 +117,7 @@ impl PairsBuilder {
     }
 
     /// Where the passages of these examples stand, in their order; nothing where there is no context.
-    fn places_in_windows(&mut self, examples: &[Example]) -> Result<Vec<AnswerPlace>, DataError> {
+    fn places_in_windows(&mut self, examples: &[TrainingExample]) -> Result<Vec<AnswerPlace>, DataError> {
         let Some(context) = &self.context else { return Ok(Vec::new()) };
         let passages = examples.iter().flat_map(|example| example.positives.iter().chain(&example.negatives));
         let tokens = context.tokens(&self.tokenizer, &passages.collect::<Vec<_>>())?;
@@ -131,7 +131,7 @@ impl PairsBuilder {
         Ok(places(&tokens).into_iter().map(place).collect())
     }
 
-    fn tokenized(&self, example: Example) -> Result<TokenizedExample, Error> {
+    fn tokenized(&self, example: TrainingExample) -> Result<TokenizedExample, Error> {
         let passages = |passages: Vec<Passage>| -> Result<Vec<TokenizedPassage>, Error> {
             passages.into_iter().map(|passage| self.tokenized_passage(passage)).collect()
         };

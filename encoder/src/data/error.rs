@@ -36,7 +36,7 @@ pub enum DataError {
         /// Its beginning.
         text: String,
         /// What is wrong.
-        problem: dyad_corpus::Problem,
+        problem: dyad_corpus::CorpusProblem,
     },
     /// More texts or passages than can be numbered.
     #[error("more than {limit} texts in one data set. Split it into stages")]

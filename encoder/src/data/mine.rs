@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use dyad_corpus::examples::{Example, Passage};
+use dyad_corpus::examples::{Passage, TrainingExample};
 use rayon::prelude::*;
 
 use super::context::ExampleContext;
@@ -23,12 +23,12 @@ const WINDOW: usize = 1024;
 pub trait Finder {
     /// Learns from an example what answers its question: candidates with the key or the text of a positive. To be told of all
     /// examples before mining, because another example of the same question may have other positives.
-    fn know(&mut self, example: &Example);
+    fn know(&mut self, example: &TrainingExample);
 
     /// Scores the positives of some examples, and gives each its negatives, counted in `mined`.
     fn find(
         &self,
-        window: &mut [Example],
+        window: &mut [TrainingExample],
         options: &MineOptions,
         go_on: &dyn Fn() -> bool,
         mined: &mut Mined,
@@ -50,7 +50,7 @@ pub struct MiningEncoder<'a> {
 
 impl MiningEncoder<'_> {
     /// Vectors of the questions of examples, row-major.
-    fn questions(self, examples: &[Example], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
+    fn questions(self, examples: &[TrainingExample], go_on: &dyn Fn() -> bool) -> Result<Vec<f32>, DataError> {
         self.texts(Tower::Question, examples.iter().map(|example| example.question.trim().to_owned()), go_on)
     }
 
@@ -125,7 +125,7 @@ impl<'a> Miner<'a> {
 }
 
 impl Finder for Miner<'_> {
-    fn know(&mut self, example: &Example) {
+    fn know(&mut self, example: &TrainingExample) {
         let known = self.known.entry(question_key(example)).or_default();
         for positive in &example.positives {
             let by_key = positive.key.as_deref().and_then(|key| self.by_key.get(key));
@@ -138,14 +138,14 @@ impl Finder for Miner<'_> {
 
     fn find(
         &self,
-        window: &mut [Example],
+        window: &mut [TrainingExample],
         options: &MineOptions,
         go_on: &dyn Fn() -> bool,
         mined: &mut Mined,
     ) -> Result<(), DataError> {
         let info = self.encoder.model.info();
         let questions = score_positives(self.encoder, window, go_on)?;
-        let known = |example: &Example| self.known.get(&question_key(example)).map_or(&[][..], Vec::as_slice);
+        let known = |example: &TrainingExample| self.known.get(&question_key(example)).map_or(&[][..], Vec::as_slice);
         let deepest = window.iter().map(|example| known(example).len()).max().unwrap_or(0);
         let device = Compute { device: info.device, ..Compute::default() }.torch_device();
         let best = best_answers(&questions, &self.vectors, info.dim, options.rank_end + deepest, device)?;
@@ -161,10 +161,10 @@ impl Finder for Miner<'_> {
 /// every positive and every negative that was found. A window of examples is held at a time; `go_on` is asked between batches.
 pub fn mine<E>(
     finder: &dyn Finder,
-    examples: impl IntoIterator<Item = Result<Example, E>>,
+    examples: impl IntoIterator<Item = Result<TrainingExample, E>>,
     options: &MineOptions,
     go_on: &dyn Fn() -> bool,
-    mut sink: impl FnMut(Example) -> Result<(), DataError>,
+    mut sink: impl FnMut(TrainingExample) -> Result<(), DataError>,
 ) -> Result<Mined, DataError>
 where
     DataError: From<E>,
@@ -173,7 +173,7 @@ where
     let mut examples = examples.into_iter();
     let mut mined = Mined::default();
     loop {
-        let mut window = examples.by_ref().take(WINDOW).collect::<Result<Vec<Example>, E>>()?;
+        let mut window = examples.by_ref().take(WINDOW).collect::<Result<Vec<TrainingExample>, E>>()?;
         if window.is_empty() {
             return Ok(mined);
         }
@@ -185,7 +185,7 @@ where
 /// Gives every positive the cosine of its question; the vectors of the questions, row-major.
 pub(super) fn score_positives(
     encoder: MiningEncoder<'_>,
-    window: &mut [Example],
+    window: &mut [TrainingExample],
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<f32>, DataError> {
     let dim = encoder.model.info().dim;
@@ -201,7 +201,7 @@ pub(super) fn score_positives(
     Ok(questions)
 }
 
-pub(super) fn question_key(example: &Example) -> (u64, u64) {
+pub(super) fn question_key(example: &TrainingExample) -> (u64, u64) {
     halves(example.question.trim().as_bytes())
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
-use dyad_corpus::examples::{Example, ExampleReader, Passage, Skipped, to_tevatron};
+use dyad_corpus::examples::{ExampleReader, Passage, Skipped, TrainingExample, to_tevatron};
 use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_files::AtomicFile;
 use dyad_proto::client::Credentials;
@@ -81,7 +81,7 @@ pub fn mine_file(
     let io = |error: std::io::Error| DataError::Source(error.into());
     let mut file = AtomicFile::create(out).map_err(io)?;
     let mut number = 0;
-    let write = |mut example: Example| {
+    let write = |mut example: TrainingExample| {
         number += 1;
         give_keys(&mut example, number);
         writeln!(file, "{}", to_tevatron(&example)).map_err(io)
@@ -94,7 +94,7 @@ pub fn mine_file(
 
 /// Keys for a question and for passages that have none, which Tevatron's tools join by: the number of the example, from 1, and a digest
 /// of the passage, the same wherever it stands.
-pub(super) fn give_keys(example: &mut Example, number: u64) {
+pub(super) fn give_keys(example: &mut TrainingExample, number: u64) {
     let lacks = |key: &Option<String>| key.as_deref().is_none_or(str::is_empty);
     if lacks(&example.key) {
         example.key = Some(format!("q{number}"));

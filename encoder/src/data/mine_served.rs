@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use dyad_corpus::Metadata;
-use dyad_corpus::examples::{Example, Passage};
+use dyad_corpus::examples::{Passage, TrainingExample};
 use dyad_proto::client::{ClientConfig, ClientError, Credentials, SearcherClient};
 use dyad_proto::limits::{MAX_BATCH, MAX_K};
 use dyad_proto::v1;
@@ -47,7 +47,7 @@ impl<'a> ServedMiner<'a> {
     }
 
     /// The best `k` documents of each example's question.
-    fn ask(&self, examples: &[Example], k: u32) -> Result<Vec<Vec<v1::Hit>>, DataError> {
+    fn ask(&self, examples: &[TrainingExample], k: u32) -> Result<Vec<Vec<v1::Hit>>, DataError> {
         let requests = examples.iter().map(|example| v1::SearchRequest {
             query: example.question.trim().to_owned(),
             mode: v1::Mode::Dense.into(),
@@ -74,7 +74,7 @@ impl<'a> ServedMiner<'a> {
 
 /// Among the documents of the index, by its graph; scores of negatives are the searcher's cosines.
 impl Finder for ServedMiner<'_> {
-    fn know(&mut self, example: &Example) {
+    fn know(&mut self, example: &TrainingExample) {
         let known = self.known.entry(question_key(example)).or_default();
         for positive in &example.positives {
             known.keys.extend(positive.key.clone().filter(|key| !key.is_empty()));
@@ -84,14 +84,14 @@ impl Finder for ServedMiner<'_> {
 
     fn find(
         &self,
-        window: &mut [Example],
+        window: &mut [TrainingExample],
         options: &MineOptions,
         go_on: &dyn Fn() -> bool,
         mined: &mut Mined,
     ) -> Result<(), DataError> {
         score_positives(self.encoder, window, go_on)?;
         let none = Known::default();
-        let known = |example: &Example| self.known.get(&question_key(example)).unwrap_or(&none);
+        let known = |example: &TrainingExample| self.known.get(&question_key(example)).unwrap_or(&none);
         // Each positive may come up by its key, and another document by its text.
         let deepest = window.iter().map(known).map(|known| known.keys.len() + known.texts.len()).max().unwrap_or(0);
         let k = options.rank_end + deepest;

@@ -1,6 +1,6 @@
 //! Which of the candidates that a model ranks high become a question's hard negatives.
 
-use dyad_corpus::examples::{Example, Passage};
+use dyad_corpus::examples::{Passage, TrainingExample};
 
 use super::error::DataError;
 use super::exact::Ranked;
@@ -80,7 +80,7 @@ pub struct Mined {
 
 /// Gives an example, whose positives have their scores, its negatives among the best of `candidates`, and counts them.
 pub(super) fn settle(
-    example: &mut Example,
+    example: &mut TrainingExample,
     candidates: &[Passage],
     best: &[Ranked],
     known: &[u32],
@@ -111,13 +111,19 @@ pub(super) fn settle(
 }
 
 /// Whether a candidate holds the text of a positive: a paragraph around an answer answers as well.
-fn contains_positive(example: &Example, candidate: &Passage) -> bool {
+fn contains_positive(example: &TrainingExample, candidate: &Passage) -> bool {
     let mut texts = example.positives.iter().map(|positive| positive.text.trim());
     texts.any(|text| !text.is_empty() && candidate.text.contains(text))
 }
 
 /// The negatives of one example among its best candidates: inside the window of ranks and below the margin.
-fn select(example: &Example, best: &[Ranked], known: &[u32], number: u64, options: &MineOptions) -> Vec<Ranked> {
+fn select(
+    example: &TrainingExample,
+    best: &[Ranked],
+    known: &[u32],
+    number: u64,
+    options: &MineOptions,
+) -> Vec<Ranked> {
     let worst = example.positives.iter().filter_map(|positive| positive.score).fold(f32::INFINITY, f32::min);
     let limit = options.margin.map_or(f32::INFINITY, |margin| {
         // A share of a negative score would lie above it.
@@ -147,9 +153,9 @@ mod tests {
         (0u32..).zip(scores).map(|(answer, &score)| Ranked { answer, score }).collect()
     }
 
-    fn example(score: f32) -> Example {
+    fn example(score: f32) -> TrainingExample {
         let positive = Passage { score: Some(score), ..Passage::of("a") };
-        Example { question: "q".into(), positives: vec![positive], ..Example::default() }
+        TrainingExample { question: "q".into(), positives: vec![positive], ..TrainingExample::default() }
     }
 
     fn rows(found: &[Ranked]) -> Vec<u32> {
@@ -161,7 +167,8 @@ mod tests {
         let texts = ["It is old. Oslo is the capital. It rains.", "Oslo is a town.", " Oslo is the capital. "];
         let candidates = texts.map(|text| Passage { key: Some(text.len().to_string()), ..Passage::of(text) });
         let positive = Passage { score: Some(0.9), ..Passage::of("Oslo is the capital.") };
-        let mut example = Example { question: "q".into(), positives: vec![positive], ..Example::default() };
+        let mut example =
+            TrainingExample { question: "q".into(), positives: vec![positive], ..TrainingExample::default() };
         let options = MineOptions { margin: None, sample: false, count: 3, ..MineOptions::default() };
         let mut mined = Mined::default();
         settle(&mut example, &candidates, &ranked(&[0.8, 0.7, 0.6]), &[], &options, &mut mined);
@@ -195,7 +202,7 @@ mod tests {
         let kept = Passage { score: Some(11.5), ..Passage::of("kept") };
         let candidates = [Passage::of("a"), Passage { score: Some(7.0), ..Passage::of("found") }];
         let options = MineOptions { keep: true, count: 1, margin: None, sample: false, ..MineOptions::default() };
-        let mut example = Example { negatives: vec![kept], ..example(0.9) };
+        let mut example = TrainingExample { negatives: vec![kept], ..example(0.9) };
         settle(&mut example, &candidates, &ranked(&[0.8, 0.7]), &[0], &options, &mut Mined::default());
         let negatives: Vec<_> =
             example.negatives.iter().map(|passage| (passage.text.as_str(), passage.score)).collect();

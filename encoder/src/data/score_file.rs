@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use dyad_corpus::examples::{Example, ExampleReader, Passage, Skipped, to_tevatron};
+use dyad_corpus::examples::{ExampleReader, Passage, Skipped, TrainingExample, to_tevatron};
 use dyad_files::AtomicFile;
 use rayon::prelude::*;
 
@@ -43,7 +43,7 @@ pub fn score_file(
     let mut file = AtomicFile::create(out).map_err(io)?;
     let mut scored = ScoredFile::default();
     loop {
-        let mut window = examples.by_ref().take(WINDOW).collect::<Result<Vec<Example>, _>>()?;
+        let mut window = examples.by_ref().take(WINDOW).collect::<Result<Vec<TrainingExample>, _>>()?;
         if window.is_empty() {
             break;
         }
@@ -61,7 +61,7 @@ pub fn score_file(
 
 fn score(
     model: &CrossEncoder,
-    window: &mut [Example],
+    window: &mut [TrainingExample],
     budget: Budget,
     go_on: &dyn Fn() -> bool,
     counts: &mut ScoredFile,
@@ -81,6 +81,6 @@ fn score(
     Ok(())
 }
 
-fn passages(example: &Example) -> impl Iterator<Item = &Passage> {
+fn passages(example: &TrainingExample) -> impl Iterator<Item = &Passage> {
     example.positives.iter().chain(&example.negatives)
 }

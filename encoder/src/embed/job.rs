@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dyad_corpus::embeddings::{Summary, VectorType};
+use dyad_corpus::embeddings::{EmbeddingsSummary, VectorType};
 use dyad_corpus::{PassageContext, ReadOptions};
 use dyad_files::space::{FreeSpace, SpaceError};
 
@@ -52,7 +52,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The whole set.
-    pub summary: Summary,
+    pub summary: EmbeddingsSummary,
     /// Documents of parts that an earlier run has made.
     pub documents_kept: u64,
     /// Documents of other parts whose vectors an earlier run has made.

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use dyad_command::Cancellation;
-use dyad_corpus::embeddings::{EarlierRows, EmbeddingsWriter, Part, SourceDigest};
+use dyad_corpus::embeddings::{EarlierRows, EmbeddingsPart, EmbeddingsWriter, SourceDigest};
 use dyad_corpus::{CorpusReader, PassageContext, ReadOptions, is_stream};
 use dyad_files::space::check_space;
 
@@ -87,7 +87,7 @@ fn reader_after(corpus: &Path, options: &ReadOptions, documents: u64) -> Result<
 /// What documents are compared with.
 #[derive(Clone, Copy)]
 struct ComparedWith<'a> {
-    parts: &'a [Part],
+    parts: &'a [EmbeddingsPart],
     part_rows: u64,
     /// Whether the corpus is read to its end.
     whole: bool,

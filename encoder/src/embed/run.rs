@@ -4,7 +4,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord};
+use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter};
 use dyad_corpus::logit_scale::NO_LOGIT_SCALE;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
@@ -173,9 +173,9 @@ impl EmbedJob {
         JobError::Interrupted { rows, out: self.out.clone() }
     }
 
-    fn header(&self, encoder: &Model) -> Header {
+    fn header(&self, encoder: &Model) -> EmbeddingsHeader {
         let info = encoder.info();
-        let model = ModelRecord {
+        let model = EmbeddingsModel {
             name: info.name.clone(),
             fingerprint: info.fingerprint.clone(),
             dim: info.dim,
@@ -183,7 +183,7 @@ impl EmbedJob {
             max_tokens: info.max_tokens,
         };
         let dtype = Some(info.dtype.to_string());
-        Header {
+        EmbeddingsHeader {
             model,
             tower: self.tower.name().into(),
             vectors: self.vectors,

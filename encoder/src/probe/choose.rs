@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use crate::random::Random;
-use dyad_corpus::examples::Example;
+use dyad_corpus::examples::TrainingExample;
 
 /// Chooses `count` pairs of a question and its first positive, all questions and all answers different, each such pair of the
 /// source equally likely; fewer where there are no more (reservoir sampling, algorithm R of Vitter 1985).
 pub fn choose<E>(
-    examples: impl IntoIterator<Item = Result<Example, E>>,
+    examples: impl IntoIterator<Item = Result<TrainingExample, E>>,
     count: usize,
     seed: u64,
 ) -> Result<Vec<(String, String)>, E> {
@@ -43,10 +43,10 @@ mod tests {
 
     use super::*;
 
-    fn examples(count: usize) -> impl Iterator<Item = Result<Example, Infallible>> {
+    fn examples(count: usize) -> impl Iterator<Item = Result<TrainingExample, Infallible>> {
         (0..count).map(|number| {
             let positives = vec![Passage::of(format!("a{}", number / 2 * 2)), Passage::of("never")];
-            Ok(Example { question: format!("q{number}"), positives, ..Example::default() })
+            Ok(TrainingExample { question: format!("q{number}"), positives, ..TrainingExample::default() })
         })
     }
 

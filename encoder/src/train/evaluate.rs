@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use dyad_corpus::metrics::{Average, Evaluation, Metric, drop_identical, evaluate};
+use dyad_corpus::metrics::{Average, Evaluation, RankingMetric, drop_identical, evaluate};
 use dyad_corpus::qrels::{self, Qrels};
 use dyad_corpus::queries;
-use dyad_corpus::run::Run;
+use dyad_corpus::run::TrecRun;
 use dyad_corpus::{BeirFolder, CorpusReader, PassageContext, PassagePlace, ReadOptions};
 use rayon::prelude::*;
 use tch::Device;
@@ -19,13 +19,13 @@ use crate::model::Model;
 use crate::tokenize::{ContextTokens, Tokenizer, Tokens, add_contexts};
 
 /// The metrics, in the order of reports.
-pub const METRICS: [Metric; 6] = [
-    Metric::ReciprocalRank,
-    Metric::Precision(1),
-    Metric::Recall(1),
-    Metric::Recall(5),
-    Metric::Recall(100),
-    Metric::Ndcg(10),
+pub const METRICS: [RankingMetric; 6] = [
+    RankingMetric::ReciprocalRank,
+    RankingMetric::Precision(1),
+    RankingMetric::Recall(1),
+    RankingMetric::Recall(5),
+    RankingMetric::Recall(100),
+    RankingMetric::Ndcg(10),
 ];
 
 /// Hits of a question, as in the figures that are published for BEIR.
@@ -148,7 +148,7 @@ impl Evaluator {
 
     /// The best documents of each question by inner product; nothing when embedding was told to stop. With a context that reads documents `embed` has
     /// to give vectors of unit length.
-    pub fn search(&self, embed: &Embed<'_>, dim: usize, device: Device) -> Result<Option<Run>, TrainError> {
+    pub fn search(&self, embed: &Embed<'_>, dim: usize, device: Device) -> Result<Option<TrecRun>, TrainError> {
         let Some(questions) = embed(Tower::Question, &self.questions.tokens)? else { return Ok(None) };
         let Some(mut documents) = embed(Tower::Answer, &self.documents.tokens)? else { return Ok(None) };
         if let Some((tokens, weight)) = &self.late {
@@ -160,7 +160,7 @@ impl Evaluator {
             let key = |row: u32| self.documents.keys.get(row as usize).cloned().unwrap_or_default();
             ranked.into_iter().map(|hit| (key(hit.answer), hit.score)).collect()
         });
-        let mut run: Run = self.questions.keys.iter().cloned().zip(hits).collect();
+        let mut run: TrecRun = self.questions.keys.iter().cloned().zip(hits).collect();
         drop_identical(&mut run);
         Ok(Some(run))
     }
@@ -170,17 +170,17 @@ impl Evaluator {
     /// by one from hit to hit.
     pub fn rerank(
         &self,
-        run: &Run,
+        run: &TrecRun,
         depth: usize,
         tokenizer: &Tokenizer,
         score: &Score<'_>,
-    ) -> Result<Option<Run>, TrainError> {
+    ) -> Result<Option<TrecRun>, TrainError> {
         let (questions, documents) = (self.questions.by_key(), self.documents.by_key());
         let refuse = |what: &str, key: &str| TrainError::Evaluation {
             path: self.path.clone(),
             reason: format!("the run to be reranked has {what} `{key}`, which the folder lacks"),
         };
-        let mut reranked = Run::new();
+        let mut reranked = TrecRun::new();
         let run: Vec<(&String, &Vec<(String, f32)>)> = run.iter().collect();
         for window in run.chunks(WINDOW) {
             let mut pairs: Vec<(&str, &str)> = Vec::new();
@@ -209,7 +209,7 @@ impl Evaluator {
     }
 
     /// Each of [`METRICS`] over all judged questions.
-    pub fn measure(&self, run: &Run) -> Evaluation {
+    pub fn measure(&self, run: &TrecRun) -> Evaluation {
         evaluate(run, &self.qrels, &METRICS, Average::Complete)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dyad_command::Cancellation;
 use dyad_corpus::metrics::Evaluation;
-use dyad_corpus::run::Run as Hits;
+use dyad_corpus::run::TrecRun;
 use dyad_files::AtomicDir;
 
 use super::TrainError;
@@ -99,7 +99,7 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
     };
     let hits = match &config.evaluation.run {
         Some(path) => dyad_corpus::run::read(path).map_err(DataError::from)?,
-        None => Hits::new(),
+        None => TrecRun::new(),
     };
     let log = RunLog::open(out, config.log, saved.as_ref().map(|(_, state)| state.step))?;
     let mut run = Run {
@@ -144,7 +144,7 @@ struct Run<'a> {
     checkpoints: Checkpoints,
     evaluator: Option<Evaluator>,
     /// What a cross encoder reranks.
-    hits: Hits,
+    hits: TrecRun,
     log: RunLog,
     /// The model that the run began from.
     before: Option<Best>,

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use dyad_command::Cancellation;
-use dyad_corpus::embeddings::{EmbeddingsReader, EmbeddingsWriter, Header, VectorType};
+use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsReader, EmbeddingsWriter, VectorType};
 use dyad_corpus::{PassageContext, ReadOptions};
 use dyad_encoder::embed::{EmbedJob, JobError, Outcome, Report};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Compute, Dtype, Model, Tower};
-use dyad_files::space::{Bytes, boundless};
+use dyad_files::space::{ByteSize, boundless};
 use tempfile::TempDir;
 
 use crate::fixture::{embed, open, tiny, worst};
@@ -191,7 +191,7 @@ fn a_disk_without_room_is_told_before_the_work() {
         "`{}` needs about {} of disk, and 1000 B are free. Free some space, use a directory on another disk, or start anyway \
          with `--skip-space-check`",
         place.out().display(),
-        Bytes(needed)
+        ByteSize(needed)
     );
     assert_eq!(message, expected);
     assert!(!place.out().exists());
@@ -274,13 +274,13 @@ fn what_a_run_that_was_ended_has_set_aside_is_used_again() {
     assert!(files(&place.out()) == files(&fresh.out()));
 }
 
-fn header(place: &Place) -> Header {
+fn header(place: &Place) -> EmbeddingsHeader {
     let info = place.encoder.info();
     let model = EmbeddingsReader::open(&place.out()).unwrap().model().clone();
     assert_eq!(model.fingerprint, info.fingerprint);
     let (tower, dtype) = ("answer".into(), Some("f32".into()));
     let two_towers = Some(info.has_two_towers);
-    Header {
+    EmbeddingsHeader {
         model,
         tower,
         vectors: VectorType::F32,

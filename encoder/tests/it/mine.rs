@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dyad_corpus::examples::{Example, ExampleOptions, ExampleReader, Passage};
+use dyad_corpus::examples::{ExampleOptions, ExampleReader, Passage, TrainingExample};
 use dyad_encoder::data::{Candidates, DataError, MineOptions, MinedFile, MiningEncoder, mine_file};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Model, Tower};
@@ -101,12 +101,12 @@ impl Searcher for Served {
 }
 
 /// 40 questions with an answer each; every fourth answer is that of the question before.
-fn examples() -> Vec<Example> {
+fn examples() -> Vec<TrainingExample> {
     let answer = |number: usize| format!("the answer is {} of the king {number}", "water ".repeat(number % 5));
-    let one = |number: usize| Example {
+    let one = |number: usize| TrainingExample {
         question: format!("what is number {number}"),
         positives: vec![Passage::of(answer(number - usize::from(number % 4 == 3)))],
-        ..Example::default()
+        ..TrainingExample::default()
     };
     (0..40).map(one).collect()
 }
@@ -123,7 +123,7 @@ fn mine(
     mine_file(encoder, &read, candidates, options, out, &|| true)
 }
 
-fn read(path: &Path) -> Vec<Example> {
+fn read(path: &Path) -> Vec<TrainingExample> {
     ExampleReader::open(path, &ExampleOptions::default()).unwrap().map(|example| example.unwrap()).collect()
 }
 
@@ -143,7 +143,7 @@ async fn serve(served: Served) -> (String, oneshot::Sender<()>) {
 async fn a_searcher_gives_the_negatives_of_exact_search() {
     let root = tempfile::tempdir().unwrap();
     let (data, corpus) = (root.path().join("pairs.jsonl"), root.path().join("corpus.jsonl"));
-    let line = |example: &Example| {
+    let line = |example: &TrainingExample| {
         let (question, answer) = (&example.question, &example.positives[0].text);
         format!("{}\n", serde_json::json!({"question": question, "answer": answer}))
     };
@@ -179,7 +179,7 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
             assert_eq!((by_search.mined, by_search.candidates), (by_searcher.mined, Some(documents.len())));
             assert!(by_searcher.candidates.is_none() && by_searcher.mined.negatives > 0);
             for (one, other) in read(&exact).iter().zip(read(&asked)) {
-                let negatives = |example: &Example| -> Vec<String> {
+                let negatives = |example: &TrainingExample| -> Vec<String> {
                     example.negatives.iter().map(|negative| negative.text.clone()).collect()
                 };
                 assert_eq!((&one.question, negatives(one)), (&other.question, negatives(&other)));

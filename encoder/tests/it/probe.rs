@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use dyad_corpus::examples::{Example, ExampleOptions, ExampleReader, Passage};
+use dyad_corpus::examples::{ExampleOptions, ExampleReader, Passage, TrainingExample};
 use dyad_encoder::Tower;
 use serde_json::Value;
 
@@ -72,12 +72,12 @@ fn mined_negatives_are_the_best_that_do_not_answer() {
     assert!(mined.status.success(), "{}", text(&mined.stderr));
     assert!(text(&mined.stdout).contains("for 30 examples among 30 candidates"), "{}", text(&mined.stdout));
 
-    let read = |path: &Path| -> Vec<Example> {
+    let read = |path: &Path| -> Vec<TrainingExample> {
         ExampleReader::open(path, &ExampleOptions::default()).unwrap().map(|example| example.unwrap()).collect()
     };
     let (given, found) = (read(Path::new(&data)), read(&out));
     let encoder = open(&model);
-    let texts = |of: fn(&Example) -> String| given.iter().map(of).collect::<Vec<String>>();
+    let texts = |of: fn(&TrainingExample) -> String| given.iter().map(of).collect::<Vec<String>>();
     let answers = texts(|example| example.positives[0].text.clone());
     let asked = embed(&encoder, Tower::Question, &texts(|example| example.question.clone()));
     let vectors = embed(&encoder, Tower::Answer, &answers);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::problem::{EmbeddingsProblem, Problem};
+use crate::problem::{CorpusProblem, EmbeddingsProblem};
 
 /// An error. Each names the file, what was expected, what was found, and the fix.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ pub enum Error {
         /// Counted from 1.
         line: u64,
         /// What is wrong.
-        problem: Problem,
+        problem: CorpusProblem,
     },
     /// More bad records than may be skipped.
     #[error("{}", FlawsMessage { path, total: *total, allowed: *allowed, first, end: end.as_deref() })]
@@ -120,7 +120,7 @@ pub enum Error {
         /// Key of the question.
         key: String,
         /// What is wrong.
-        problem: Box<Problem>,
+        problem: Box<CorpusProblem>,
     },
     /// Judgements of a question that is not there.
     #[error(

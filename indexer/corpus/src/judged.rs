@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::qrels::{self, Qrels};
-use crate::queries::{self, Query};
+use crate::queries::{self, KeyedQuery};
 use crate::read::BeirFolder;
 
 /// Questions and what answers them.
 #[derive(Debug, Clone)]
-pub struct Judged {
+pub struct JudgedQuestions {
     /// The folder they came from.
     pub data: PathBuf,
     /// Which judgements.
     pub split: String,
     /// Every judged question, in the order of its file; never empty.
-    pub questions: Vec<Query>,
+    pub questions: Vec<KeyedQuery>,
     /// The judgements.
     pub qrels: Qrels,
 }
 
-impl Judged {
+impl JudgedQuestions {
     /// Reads one split. Questions without judgements are left out; judgements without a question are refused.
     pub fn read(data: &Path, split: &str) -> Result<Self, Error> {
         let folder = BeirFolder::open(data)?;
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn judged_questions_keep_the_order_of_their_file() {
         let dir = folder(QUERIES, "query-id\tcorpus-id\tscore\na\td\t1\nb\td\t2\n");
-        let judged = Judged::read(dir.path(), "dev").unwrap();
+        let judged = JudgedQuestions::read(dir.path(), "dev").unwrap();
         assert_eq!(judged.questions.iter().map(|query| query.key.as_str()).collect::<String>(), "ba");
         assert_eq!((judged.qrels["b"]["d"], judged.split.as_str()), (2, "dev"));
     }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn judgements_without_a_question_are_refused() {
         let dir = folder(QUERIES, "query-id\tcorpus-id\tscore\na\td\t1\nq7\td\t1\nq9\td\t1\n");
-        let error = Judged::read(dir.path(), "dev").unwrap_err().to_string();
+        let error = JudgedQuestions::read(dir.path(), "dev").unwrap_err().to_string();
         assert!(error.contains("q7") && error.contains("queries.jsonl") && error.contains("dev.tsv"), "{error}");
     }
 }

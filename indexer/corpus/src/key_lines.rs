@@ -4,21 +4,21 @@ use std::path::{Path, PathBuf};
 
 use crate::document::Located;
 use crate::error::Error;
-use crate::problem::Problem;
-use crate::read::{Lines, MAX_KEY_BYTES};
+use crate::problem::CorpusProblem;
+use crate::read::{InputLines, MAX_KEY_BYTES};
 
 /// The keys of a file, one in each line that is not blank, with its line; plain, gzip or Zstandard, `-` is standard input. A byte order
 /// mark and carriage returns are dropped, as in a corpus. The same key may come again, and so may keys that no new document could have.
 #[derive(Debug)]
 pub struct KeyLines {
-    lines: Lines,
+    lines: InputLines,
     failed: bool,
 }
 
 impl KeyLines {
     /// Opens `path`.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Ok(Self { lines: Lines::open(path, MAX_KEY_BYTES)?, failed: false })
+        Ok(Self { lines: InputLines::open(path, MAX_KEY_BYTES)?, failed: false })
     }
 
     /// All keys; refuses a file without any.
@@ -32,7 +32,7 @@ impl KeyLines {
     }
 
     /// An error at a line.
-    pub fn refuse(path: &Path, line: u64, problem: Problem) -> Error {
+    pub fn refuse(path: &Path, line: u64, problem: CorpusProblem) -> Error {
         Error::Line { path: PathBuf::from(path), line, problem }
     }
 

@@ -9,7 +9,7 @@
 //! | [`read`](CorpusReader) | streaming corpus readers: JSONL, TSV, BEIR folders, TREC, Parquet, folders of Markdown and text; plain, gzip, Zstandard; whole documents, or passages |
 //! | [`KeyLines`] | keys in the lines of a file |
 //! | [`queries`] | question sets |
-//! | [`judged`](Judged) | the judged questions of a BEIR folder |
+//! | [`judged`](JudgedQuestions) | the judged questions of a BEIR folder |
 //! | [`qrels`] | relevance judgements in the formats of BEIR and TREC |
 //! | [`run`] | ranked results in TREC's format |
 //! | [`logit_scale`] | how much a difference of a model's cosines says, estimated on texts that come with the program |
@@ -44,14 +44,14 @@ pub use compact::compact_bytes;
 pub use context::PassageContext;
 pub use document::{Document, Located};
 pub use error::Error;
-pub use judged::Judged;
+pub use judged::JudgedQuestions;
 pub use key_lines::KeyLines;
 pub use metadata::Metadata;
 pub use place::{PassagePlace, PassageSpan};
-pub use problem::{EmbeddingsProblem, Problem};
+pub use problem::{CorpusProblem, EmbeddingsProblem};
 #[cfg(feature = "clap")]
 pub use read::ReadArguments;
 pub use read::{
-    BeirFolder, CorpusReader, FieldNames, Format, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split,
+    BeirFolder, CorpusFormat, CorpusReader, FieldNames, MAX_KEY_BYTES, MAX_METADATA_BYTES, ReadOptions, Split,
     WholeDocuments, check_key, is_stream,
 };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// What is wrong with one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum CorpusProblem {
     /// Bytes that are not UTF-8.
     #[error("not valid UTF-8 at byte {offset} of the line. Convert the file to UTF-8")]
     NotUtf8 {
@@ -210,7 +210,7 @@ pub enum Problem {
         /// Its key.
         key: String,
         /// What is wrong.
-        problem: Box<Problem>,
+        problem: Box<CorpusProblem>,
     },
     /// A judged question that the question set lacks.
     #[error("the question is judged but has no text. Complete queries.jsonl, or ask for such questions to be skipped")]

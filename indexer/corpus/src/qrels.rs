@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::error::Error;
-use crate::problem::Problem;
-use crate::read::{Lines, check_key};
+use crate::problem::CorpusProblem;
+use crate::read::{InputLines, check_key};
 
 /// Query key to document key to grade. A grade of 1 or more is relevant; 0 and below is judged not relevant.
 pub type Qrels = BTreeMap<String, BTreeMap<String, i32>>;
@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 64 * 1024;
 /// iteration`, ...). Grades are whole numbers, which pandas writes as `1.0`. A pair that is judged twice with equal grades counts once;
 /// with different grades it is refused.
 pub fn read(path: &Path) -> Result<Qrels, Error> {
-    let mut lines = Lines::open(path, MAX_BYTES)?;
+    let mut lines = InputLines::open(path, MAX_BYTES)?;
     let mut qrels = Qrels::new();
     let mut header = None;
     let mut is_first = true;
@@ -123,7 +123,7 @@ struct QrelsHeader {
 
 impl QrelsHeader {
     /// Nothing where a line has no column of one of the three kinds; refused where it has two of one.
-    fn of(line: &str) -> Result<Option<Self>, Problem> {
+    fn of(line: &str) -> Result<Option<Self>, CorpusProblem> {
         let tabbed = line.contains('\t');
         let quoted = line.trim_start().starts_with('"');
         let names: Vec<String> = split(line, tabbed)
@@ -149,31 +149,31 @@ impl QrelsHeader {
                 "the header has the columns `{}`, of which any could be meant. Leave query, document and grade alone",
                 named.join("` and `")
             );
-            return Err(Problem::Record { message });
+            return Err(CorpusProblem::Record { message });
         };
         Ok(Some(Self { query: *query, key: *key, grade: *grade, columns, tabbed, quoted }))
     }
 
-    fn parse<'a>(&self, line: &'a str) -> Result<Judgement<'a>, Problem> {
+    fn parse<'a>(&self, line: &'a str) -> Result<Judgement<'a>, CorpusProblem> {
         let value = |column: &'a str| if self.quoted { column.trim().trim_matches('"') } else { column };
         let columns: Vec<&str> = split(line, self.tabbed).map(value).collect();
         let place = |at: usize| columns.get(at).copied();
         let found = (place(self.query), place(self.key), place(self.grade));
         let (Some(query), Some(key), Some(grade)) = found else {
             let expected = format!("{}, as the header has", self.columns);
-            return Err(Problem::Columns { expected, got: columns.len() });
+            return Err(CorpusProblem::Columns { expected, got: columns.len() });
         };
         if columns.len() != self.columns {
             let expected = format!("{}, as the header has", self.columns);
-            return Err(Problem::Columns { expected, got: columns.len() });
+            return Err(CorpusProblem::Columns { expected, got: columns.len() });
         }
         judgement(query, key, grade)
     }
 }
 
 /// A first line that is no judgement is a header, of names that are not known.
-fn unknown_header(problem: Problem) -> Problem {
-    let Problem::Number { got, .. } = &problem else { return problem };
+fn unknown_header(problem: CorpusProblem) -> CorpusProblem {
+    let CorpusProblem::Number { got, .. } = &problem else { return problem };
     if !got.contains(char::is_alphabetic) {
         return problem;
     }
@@ -185,7 +185,7 @@ fn unknown_header(problem: Problem) -> Problem {
         names(&KEY_COLUMNS),
         names(&GRADE_COLUMNS)
     );
-    Problem::Record { message }
+    CorpusProblem::Record { message }
 }
 
 /// Keys of query and document, and the grade.
@@ -195,7 +195,7 @@ fn split(line: &str, tabbed: bool) -> Box<dyn Iterator<Item = &str> + '_> {
     if tabbed { Box::new(line.split('\t')) } else { Box::new(line.split_ascii_whitespace()) }
 }
 
-fn parse(line: &str) -> Result<Judgement<'_>, Problem> {
+fn parse(line: &str) -> Result<Judgement<'_>, CorpusProblem> {
     let tabbed: Vec<&str> = line.split('\t').collect();
     let (query, key, grade) = if let [query, key, grade] = tabbed.as_slice() {
         (*query, *key, *grade)
@@ -205,18 +205,21 @@ fn parse(line: &str) -> Result<Judgement<'_>, Problem> {
             let expected =
                 "3 between tabs (query-id, corpus-id, score) or 4 between whitespace (qid, iter, docno, rel)";
             let got = if tabbed.len() > 1 { tabbed.len() } else { columns.len() };
-            return Err(Problem::Columns { expected: expected.to_owned(), got });
+            return Err(CorpusProblem::Columns { expected: expected.to_owned(), got });
         };
         (*query, *key, *grade)
     };
     judgement(query, key, grade)
 }
 
-fn judgement<'a>(query: &'a str, key: &'a str, grade: &str) -> Result<Judgement<'a>, Problem> {
+fn judgement<'a>(query: &'a str, key: &'a str, grade: &str) -> Result<Judgement<'a>, CorpusProblem> {
     check_key(query)?;
     check_key(key)?;
-    let refused =
-        || Problem::Number { column: "score", expected: "a whole number such as 1 or 1.0", got: grade.to_owned() };
+    let refused = || CorpusProblem::Number {
+        column: "score",
+        expected: "a whole number such as 1 or 1.0",
+        got: grade.to_owned(),
+    };
     Ok((query, key, whole(grade.trim()).ok_or_else(refused)?))
 }
 
@@ -230,7 +233,7 @@ fn whole(grade: &str) -> Option<i32> {
     is_whole.then_some(number as i32)
 }
 
-fn insert(qrels: &mut Qrels, query: &str, key: &str, grade: i32) -> Result<(), Problem> {
+fn insert(qrels: &mut Qrels, query: &str, key: &str, grade: i32) -> Result<(), CorpusProblem> {
     if !qrels.contains_key(query) {
         qrels.insert(query.to_owned(), BTreeMap::new());
     }
@@ -241,7 +244,7 @@ fn insert(qrels: &mut Qrels, query: &str, key: &str, grade: i32) -> Result<(), P
             Ok(())
         }
         Entry::Occupied(entry) if *entry.get() == grade => Ok(()),
-        Entry::Occupied(entry) => Err(Problem::JudgedTwice {
+        Entry::Occupied(entry) => Err(CorpusProblem::JudgedTwice {
             query: query.to_owned(),
             key: key.to_owned(),
             first: *entry.get(),

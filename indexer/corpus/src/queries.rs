@@ -2,8 +2,10 @@
 use std::path::Path;
 
 use crate::error::Error;
-use crate::problem::Problem;
-use crate::read::{Columns, DEFAULT_MAX_TEXT_BYTES, Keys, LineFormat, Lines, Record, check_key, line_format};
+use crate::problem::CorpusProblem;
+use crate::read::{
+    Columns, DEFAULT_MAX_TEXT_BYTES, InputLines, JsonRecord, LineFormat, SeenKeys, check_key, line_format,
+};
 
 /// Names of a question's key, in the order they are looked for.
 const KEY_FIELDS: &[&str] = &["_id", "id", "query_id", "qid", "key"];
@@ -12,7 +14,7 @@ const TEXT_FIELDS: &[&str] = &["text", "query"];
 
 /// One question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Query {
+pub struct KeyedQuery {
     /// Unique in its set; never empty.
     pub key: String,
     /// Never empty.
@@ -22,10 +24,10 @@ pub struct Query {
 /// Reads a question set in its own order; the format is detected from the file's name as for a corpus, and `-` is standard input.
 ///
 /// Duplicate keys, empty keys, empty texts and a set without questions are refused.
-pub fn read(path: &Path) -> Result<Vec<Query>, Error> {
+pub fn read(path: &Path) -> Result<Vec<KeyedQuery>, Error> {
     let format = line_format(path)?;
-    let mut lines = Lines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
-    let mut keys = Keys::default();
+    let mut lines = InputLines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
+    let mut keys = SeenKeys::default();
     let mut queries = Vec::new();
     let mut columns = None;
     while let Some((line, text)) = lines.advance()? {
@@ -56,7 +58,7 @@ pub fn read(path: &Path) -> Result<Vec<Query>, Error> {
 /// same question may come again.
 #[derive(Debug)]
 pub struct QuestionTexts {
-    lines: Lines,
+    lines: InputLines,
     /// None where each line is a question.
     format: Option<LineFormat>,
     columns: Option<Columns>,
@@ -66,7 +68,7 @@ impl QuestionTexts {
     /// Opens a file, plain, gzip or Zstandard, or `-` for standard input: JSON lines with `text` or `query` by the name `.jsonl`, keys and texts
     /// by `.tsv`, and by any other name lines, of which blank ones are left out.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let lines = Lines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
+        let lines = InputLines::open(path, DEFAULT_MAX_TEXT_BYTES)?;
         Ok(Self { lines, format: line_format(path).ok(), columns: None })
     }
 
@@ -80,7 +82,7 @@ impl QuestionTexts {
         while let Some((_, line)) = self.lines.advance()? {
             let text = match (self.format, &self.columns) {
                 (None, _) => Ok(line.trim().to_owned()),
-                (Some(LineFormat::Jsonl), _) => Record::parse(line).and_then(|mut record| record.text(TEXT_FIELDS)),
+                (Some(LineFormat::Jsonl), _) => JsonRecord::parse(line).and_then(|mut record| record.text(TEXT_FIELDS)),
                 (Some(LineFormat::Tsv), Some(columns)) => tsv(columns, line).map(|query| query.text),
                 (Some(LineFormat::Tsv), None) => match Columns::from_header(line) {
                     Some(header) => {
@@ -99,19 +101,19 @@ impl QuestionTexts {
     }
 }
 
-fn jsonl(line: &str) -> Result<Query, Problem> {
-    let mut record = Record::parse(line)?;
-    Ok(Query { key: record.key(KEY_FIELDS)?, text: record.text(TEXT_FIELDS)? })
+fn jsonl(line: &str) -> Result<KeyedQuery, CorpusProblem> {
+    let mut record = JsonRecord::parse(line)?;
+    Ok(KeyedQuery { key: record.key(KEY_FIELDS)?, text: record.text(TEXT_FIELDS)? })
 }
 
-fn tsv(columns: &Columns, line: &str) -> Result<Query, Problem> {
-    columns.document(line).map(|document| Query { key: document.key, text: document.text })
+fn tsv(columns: &Columns, line: &str) -> Result<KeyedQuery, CorpusProblem> {
+    columns.document(line).map(|document| KeyedQuery { key: document.key, text: document.text })
 }
 
-fn check(query: &Query) -> Result<(), Problem> {
+fn check(query: &KeyedQuery) -> Result<(), CorpusProblem> {
     check_key(&query.key)?;
     if query.text.trim().is_empty() {
-        return Err(Problem::EmptyText { key: query.key.clone() });
+        return Err(CorpusProblem::EmptyText { key: query.key.clone() });
     }
     Ok(())
 }
@@ -120,7 +122,7 @@ fn check(query: &Query) -> Result<(), Problem> {
 mod tests {
     use super::*;
 
-    fn read_named(name: &str, content: &str) -> Result<Vec<Query>, Error> {
+    fn read_named(name: &str, content: &str) -> Result<Vec<KeyedQuery>, Error> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         fs_err::write(&path, content).unwrap();
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn reads_beir_and_ms_marco_forms_in_order() {
         let expected =
-            [Query { key: "q2".into(), text: "two?".into() }, Query { key: "1".into(), text: "one?".into() }];
+            [KeyedQuery { key: "q2".into(), text: "two?".into() }, KeyedQuery { key: "1".into(), text: "one?".into() }];
         let jsonl = "{\"_id\":\"q2\",\"text\":\"two?\",\"metadata\":{}}\n\n{\"id\":1,\"query\":\"one?\"}\n";
         assert_eq!(read_named("queries.jsonl", jsonl).unwrap(), expected);
         assert_eq!(read_named("queries.dev.tsv", "q2\ttwo?\r\n1\tone?").unwrap(), expected);

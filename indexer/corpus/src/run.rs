@@ -7,26 +7,26 @@ use std::path::Path;
 use dyad_files::AtomicFile;
 
 use crate::error::Error;
-use crate::problem::Problem;
-use crate::read::{Lines, check_key};
+use crate::problem::CorpusProblem;
+use crate::read::{InputLines, check_key};
 
 /// Query key to (document key, score), larger scores first when written.
-pub type Run = BTreeMap<String, Vec<(String, f32)>>;
+pub type TrecRun = BTreeMap<String, Vec<(String, f32)>>;
 
 /// Longest line, times eight, that is read: result lines are short.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// Reads a run; plain, gzip or Zstandard, `-` is standard input. Hits keep the order of the file; their rank column is ignored,
 /// as trec_eval ignores it. A document that comes twice for a query is refused.
-pub fn read(path: &Path) -> Result<Run, Error> {
-    let mut lines = Lines::open(path, MAX_BYTES)?;
-    let mut run = Run::new();
+pub fn read(path: &Path) -> Result<TrecRun, Error> {
+    let mut lines = InputLines::open(path, MAX_BYTES)?;
+    let mut run = TrecRun::new();
     let mut seen: BTreeMap<String, HashSet<String>> = BTreeMap::new();
     while let Some((_, text)) = lines.advance()? {
         parse(text)
             .and_then(|(query, key, score)| {
                 if !seen.entry(query.to_owned()).or_default().insert(key.to_owned()) {
-                    return Err(Problem::ReturnedTwice { query: query.to_owned(), key: key.to_owned() });
+                    return Err(CorpusProblem::ReturnedTwice { query: query.to_owned(), key: key.to_owned() });
                 }
                 run.entry(query.to_owned()).or_default().push((key.to_owned(), score));
                 Ok(())
@@ -39,23 +39,23 @@ pub fn read(path: &Path) -> Result<Run, Error> {
     Ok(run)
 }
 
-fn parse(line: &str) -> Result<(&str, &str, f32), Problem> {
+fn parse(line: &str) -> Result<(&str, &str, f32), CorpusProblem> {
     let columns: Vec<&str> = line.split_ascii_whitespace().collect();
     let [query, _, key, _, score, _] = columns.as_slice() else {
         let expected = "6 between whitespace (qid, Q0, docno, rank, sim, tag)".to_owned();
-        return Err(Problem::Columns { expected, got: columns.len() });
+        return Err(CorpusProblem::Columns { expected, got: columns.len() });
     };
     check_key(key)?;
     match score.parse::<f32>() {
         Ok(number) if number.is_finite() => Ok((query, key, number)),
-        _ => Err(Problem::Number { column: "sim", expected: "a finite number", got: (*score).to_owned() }),
+        _ => Err(CorpusProblem::Number { column: "sim", expected: "a finite number", got: (*score).to_owned() }),
     }
 }
 
 /// Writes a run: queries in key order, hits as they are, ranks from 1, scores with the nine significant digits that an f32
 /// needs to come back unchanged, so that a reader sees exactly the ties that are there. Keys with whitespace and scores that
 /// are not finite are refused before anything is written; the file appears whole, under its name, at the end.
-pub fn write(path: &Path, run: &Run, tag: &str) -> Result<(), Error> {
+pub fn write(path: &Path, run: &TrecRun, tag: &str) -> Result<(), Error> {
     for (query, hits) in run {
         check_writable("query", query)?;
         for (key, score) in hits {
@@ -101,7 +101,7 @@ mod tests {
     fn writes_what_trec_eval_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dense.run");
-        let run = Run::from([
+        let run = TrecRun::from([
             ("q2".to_owned(), vec![("d1".to_owned(), 1.0)]),
             ("q1".to_owned(), vec![("d9".to_owned(), 0.712_345_6), ("d3".to_owned(), -12.5)]),
         ]);
@@ -126,12 +126,12 @@ mod tests {
     fn refuses_keys_that_would_break_the_columns() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dense.run");
-        let run = Run::from([("q1".to_owned(), vec![("two words".to_owned(), 1.0)])]);
+        let run = TrecRun::from([("q1".to_owned(), vec![("two words".to_owned(), 1.0)])]);
         assert_eq!(
             write(&path, &run, "t").unwrap_err().to_string(),
             "document `two words` cannot be written to a TREC run: it is empty or contains whitespace. Use keys without whitespace"
         );
-        let run = Run::from([("q1".to_owned(), vec![("d1".to_owned(), f32::NAN)])]);
+        let run = TrecRun::from([("q1".to_owned(), vec![("d1".to_owned(), f32::NAN)])]);
         assert_eq!(
             write(&path, &run, "t").unwrap_err().to_string(),
             "the score of document `d1` for query `q1` is not finite: NaN"

@@ -12,7 +12,7 @@ pub enum SpaceError {
     #[error(
         "`{}` needs about {} of disk, and {} are free. Free some space, use a directory on another disk, or start anyway \
          with `--skip-space-check`",
-        dir.display(), Bytes(*needed), Bytes(*free)
+        dir.display(), ByteSize(*needed), ByteSize(*free)
     )]
     Full {
         /// Where it is to be written.
@@ -64,9 +64,9 @@ const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
 
 /// A size for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bytes(pub u64);
+pub struct ByteSize(pub u64);
 
-impl FromStr for Bytes {
+impl FromStr for ByteSize {
     type Err = String;
 
     /// A whole number of bytes, or of a unit: `500000`, `512MiB`, `4 GiB`.
@@ -84,7 +84,7 @@ impl FromStr for Bytes {
     }
 }
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut size = self.0 as f64;
         let mut unit = "B";
@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn bytes_are_written_in_the_largest_fitting_unit() {
-        let written: Vec<String> = [0, 1_023, 1_024, 1 << 20, 5 << 40].map(|size| Bytes(size).to_string()).into();
+        let written: Vec<String> = [0, 1_023, 1_024, 1 << 20, 5 << 40].map(|size| ByteSize(size).to_string()).into();
         assert_eq!(written, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "5.0 TiB"]);
     }
 
     #[test]
     fn sizes_are_read_as_they_are_written() {
-        let read = |text: &str| text.parse::<Bytes>().map(|Bytes(bytes)| bytes);
+        let read = |text: &str| text.parse::<ByteSize>().map(|ByteSize(bytes)| bytes);
         for (text, bytes) in
             [("0", 0), ("1023", 1_023), ("7 B", 7), ("512MiB", 512 << 20), ("4 gib", 4 << 30), ("5TiB", 5 << 40)]
         {

@@ -9,12 +9,12 @@ pub struct Graph {
     /// The entry point, where every search starts: a node of the highest layer.
     pub entry: u32,
     /// Lowest first; `layers[0]` holds every node.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<GraphLayer>,
 }
 
 /// One layer as compressed sparse rows: the links of `nodes[i]` are `links[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Layer {
+pub struct GraphLayer {
     /// Ascending.
     pub nodes: Vec<u32>,
     /// One more than there are nodes.
@@ -23,7 +23,7 @@ pub struct Layer {
     pub links: Vec<u32>,
 }
 
-impl Layer {
+impl GraphLayer {
     /// A layer from one list of links per node.
     pub fn from_lists(nodes: Vec<u32>, lists: &[Vec<u32>]) -> Self {
         let mut offsets = Vec::with_capacity(lists.len() + 1);
@@ -157,8 +157,8 @@ mod tests {
         Graph {
             entry: 1,
             layers: vec![
-                Layer::from_lists(vec![0, 1, 2, 3], &lists),
-                Layer::from_lists(vec![1, 3], &[vec![3], vec![1]]),
+                GraphLayer::from_lists(vec![0, 1, 2, 3], &lists),
+                GraphLayer::from_lists(vec![1, 3], &[vec![3], vec![1]]),
             ],
         }
     }

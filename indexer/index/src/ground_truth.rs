@@ -24,7 +24,7 @@ use zerocopy::IntoBytes as _;
 
 use crate::error::{Error, Result};
 use crate::search::NodeSet;
-use crate::storage::Mapped;
+use crate::storage::MmapFile;
 
 /// Name of the file inside a shard's directory.
 pub const GROUND_TRUTH_FILE: &str = "ground-truth.dyad";
@@ -179,7 +179,7 @@ impl<'a> GroundTruthParts<'a> {
 /// The nearest nodes of a shard's questions, read where they are in its file: what a deletion looks at is a small part of it.
 #[derive(Debug)]
 pub struct NearestNodes {
-    map: Mapped,
+    map: MmapFile,
     dim: usize,
     nodes: usize,
 }
@@ -187,7 +187,7 @@ pub struct NearestNodes {
 impl NearestNodes {
     /// Opens the file of a shard of `nodes` nodes and vectors of `dim` values.
     pub fn open(path: &Path, dim: usize, nodes: usize) -> Result<Self> {
-        let map = Mapped::open(path)?;
+        let map = MmapFile::open(path)?;
         match GroundTruthParts::split(&map, dim, nodes) {
             Some(_) => Ok(Self { map, dim, nodes }),
             None => Err(refused(path, &map, nodes)),

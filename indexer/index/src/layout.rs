@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Layer};
+use crate::graph::{Graph, GraphLayer};
 use crate::quant::Codes;
 use crate::search::{GraphLinks, MAX_SLOTS, SlotLinks as _};
 use crate::vector_groups::VectorGroups;
@@ -20,7 +20,7 @@ pub const DEGREE_MULTIPLE: usize = 16;
 
 /// A graph by slots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Layout {
+pub struct GraphLayout {
     /// Slot where every search starts.
     pub entry: u32,
     /// Slots whose vector another has, which comes before them: not nodes of the graph. All of their links are that slot.
@@ -32,14 +32,14 @@ pub struct Layout {
     /// `degree` per slot.
     pub links: Vec<u32>,
     /// The layers above 0, lowest first, by slot.
-    pub upper: Vec<Layer>,
+    pub upper: Vec<GraphLayer>,
 }
 
 /// A graph and its codes by slot: the content of a shard without vectors and keys.
 #[derive(Debug, Clone)]
 pub struct Arranged {
     /// Links.
-    pub layout: Layout,
+    pub layout: GraphLayout,
     /// Codes.
     pub codes: Codes,
 }
@@ -47,7 +47,7 @@ pub struct Arranged {
 impl Arranged {
     /// Lays out a valid graph over `codes`, both by node.
     pub fn new(graph: &Graph, codes: &Codes) -> Result<Self> {
-        let layout = Layout::new(graph)?;
+        let layout = GraphLayout::new(graph)?;
         let codes = codes.reordered(&layout.order);
         Ok(Self { layout, codes })
     }
@@ -65,7 +65,7 @@ impl Arranged {
     }
 }
 
-impl Layout {
+impl GraphLayout {
     /// Lays out a graph that [`Graph::validate`] accepts.
     pub fn new(graph: &Graph) -> Result<Self> {
         let n = graph.layers.first().map_or(0, |layer| layer.nodes.len());
@@ -94,7 +94,7 @@ impl Layout {
     }
 }
 
-impl Layout {
+impl GraphLayout {
     /// This layout of distinct vectors with a slot for each of their nodes, and for each of these the slot here.
     fn with_copies(&self, groups: &VectorGroups) -> (Self, Vec<u32>) {
         let mut order = Vec::with_capacity(groups.all_nodes());
@@ -114,7 +114,7 @@ impl Layout {
             let next = places.get(slot as usize + 1).copied().unwrap_or(order.len() as u32);
             links.resize(next as usize * self.degree, place(&slot));
         }
-        let upper = self.upper.iter().map(|layer| Layer {
+        let upper = self.upper.iter().map(|layer| GraphLayer {
             nodes: layer.nodes.iter().map(place).collect(),
             offsets: layer.offsets.clone(),
             links: layer.links.iter().map(place).collect(),
@@ -146,7 +146,7 @@ impl Layout {
     }
 }
 
-fn renumbered(layer: &Layer, slot_of: &impl Fn(u32) -> u32) -> Layer {
+fn renumbered(layer: &GraphLayer, slot_of: &impl Fn(u32) -> u32) -> GraphLayer {
     let mut lists: Vec<(u32, Vec<u32>)> = layer
         .nodes
         .iter()
@@ -154,7 +154,7 @@ fn renumbered(layer: &Layer, slot_of: &impl Fn(u32) -> u32) -> Layer {
         .collect();
     lists.sort_unstable_by_key(|(slot, _)| *slot);
     let (nodes, lists): (Vec<u32>, Vec<Vec<u32>>) = lists.into_iter().unzip();
-    Layer::from_lists(nodes, &lists)
+    GraphLayer::from_lists(nodes, &lists)
 }
 
 /// All nodes in the order of a breadth-first traversal of layer 0; unreachable ones at the end.
@@ -185,15 +185,15 @@ mod tests {
         Graph {
             entry: 1,
             layers: vec![
-                Layer::from_lists(vec![0, 1, 2, 3], &lists),
-                Layer::from_lists(vec![1, 2], &[vec![2], vec![1]]),
+                GraphLayer::from_lists(vec![0, 1, 2, 3], &lists),
+                GraphLayer::from_lists(vec![1, 2], &[vec![2], vec![1]]),
             ],
         }
     }
 
     #[test]
     fn slots_are_numbered_breadth_first() {
-        let layout = Layout::new(&graph()).unwrap();
+        let layout = GraphLayout::new(&graph()).unwrap();
         assert_eq!((layout.entry, layout.degree), (0, 16));
         assert_eq!(layout.order, [1, 3, 0, 2]);
         assert_eq!(layout.links[..3], [1, 2, 0]);
@@ -206,7 +206,7 @@ mod tests {
     fn copies_come_after_the_first_of_them_and_link_to_it_alone() {
         // Six nodes of the four vectors of the graph.
         let groups = VectorGroups::new(&[0, 1, 2, 3, 1, 1]).unwrap();
-        let (mut layout, slots) = Layout::new(&graph()).unwrap().with_copies(&groups);
+        let (mut layout, slots) = GraphLayout::new(&graph()).unwrap().with_copies(&groups);
         assert_eq!((layout.entry, layout.copies), (0, 2));
         assert_eq!((layout.order.as_slice(), slots.as_slice()), (&[1, 4, 5, 3, 0, 2][..], &[0, 0, 0, 1, 2, 3][..]));
         assert_eq!(layout.links[..3], [3, 4, 0]);
@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn unreachable_nodes_get_slots_as_well() {
         let mut graph = graph();
-        graph.layers[0] = Layer::from_lists(vec![0, 1, 2, 3], &[vec![1], vec![0], vec![3], vec![2]]);
-        let mut order = Layout::new(&graph).unwrap().order;
+        graph.layers[0] = GraphLayer::from_lists(vec![0, 1, 2, 3], &[vec![1], vec![0], vec![3], vec![2]]);
+        let mut order = GraphLayout::new(&graph).unwrap().order;
         order.sort_unstable();
         assert_eq!(order, [0, 1, 2, 3]);
     }

@@ -62,14 +62,14 @@ pub use certificate::{Certificate, ExpansionPoint, FilteredRecall, QuerySource, 
 pub use deletions::Deletions;
 pub use error::{Error, Result};
 pub use fusion::{FUSION_FILE, FusionMethod, FusionRecord, LearnedFrom};
-pub use graph::{Graph, Layer};
+pub use graph::{Graph, GraphLayer};
 pub use ground_truth::{GROUND_TRUTH_FILE, GroundTruth};
 pub use language::TextLanguage;
-pub use layout::{Arranged, Layout};
+pub use layout::{Arranged, GraphLayout};
 pub use learned::{LEARNED_FILES, check_learned};
 pub use model::{BuildRecord, Metric, ModelRecord};
 pub use reranking::{RERANK_FILE, RerankMeasured, RerankRecord};
 pub use rows::VectorRows;
-pub use search::{GraphLinks, Hits, Scored, SearchParams};
+pub use search::{GraphLinks, Scored, SearchHits, SearchParams};
 pub use snapshot::Snapshot;
 pub use vector_groups::VectorGroups;

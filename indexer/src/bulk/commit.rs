@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dyad_files::space::{check_space, free_space};
 use dyad_index::manifest::{self, Change, Manifest};
-use dyad_store::{Committed, Remote, commit as publish, is_published};
+use dyad_store::{Committed, RemoteStore, commit as publish, is_published};
 use fail::fail_point;
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ pub fn commit(url: &str, scratch: &Path, control: JobControl<'_>) -> Result<Comm
     }
     let manifest = manifest_of(&plan, shards.into_iter().flatten(), &partitions);
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(std::io::Error::from)?;
-    let index = Remote::open(&plan.job.index)?;
+    let index = RemoteStore::open(&plan.job.index)?;
     let pointer = manifest::pointer_to(manifest.generation, &bytes);
     let summary = |is_new| CommitSummary { manifest: manifest.clone(), index: index.url().to_owned(), is_new };
     let record = CommitDone { format_version: VERSION, pointer };
@@ -183,7 +183,7 @@ pub fn status(url: &str, control: JobControl<'_>) -> Result<(BulkPlan, Status), 
         let record: Option<CommitDone> = place.record(COMMITTED)?;
         let is_recorded =
             record.is_some_and(|record| record.pointer == manifest::pointer_to(manifest.generation, &bytes));
-        is_recorded || place.wait(is_published(&Remote::open(&plan.job.index)?, &bytes))?
+        is_recorded || place.wait(is_published(&RemoteStore::open(&plan.job.index)?, &bytes))?
     } else {
         false
     };

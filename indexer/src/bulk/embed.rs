@@ -10,7 +10,7 @@ use dyad_files::{crc32c_of_file, space};
 use dyad_index::ModelRecord;
 use dyad_index::format::RowType;
 use dyad_index::manifest::FileEntry;
-use dyad_store::{PushOptions, Remote};
+use dyad_store::{PushOptions, RemoteStore};
 use fail::fail_point;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -89,7 +89,7 @@ pub fn embed(
     let vectors = partition.documents.saturating_mul(plan.job.model.dim as u64).saturating_mul(4);
     space::check_space(scratch, bytes.saturating_mul(3).saturating_add(vectors), space::free_space)?;
     let mut task = PartitionTask::begin(&plan, partition, &place, workspace.path())?;
-    let input = Remote::open(&plan.job.input)?;
+    let input = RemoteStore::open(&plan.job.input)?;
     let mut source = if plan.job.has_vectors {
         None
     } else {
@@ -136,7 +136,7 @@ pub fn embed(
 }
 
 /// Names the input, unless the job was cancelled.
-fn wrapped(input: &Remote, slice: &Slice, error: Error) -> Error {
+fn wrapped(input: &RemoteStore, slice: &Slice, error: Error) -> Error {
     match error {
         Error::Cancelled => error,
         error => Error::Input {
@@ -202,7 +202,7 @@ impl<'a> PartitionTask<'a> {
     fn slice(
         &mut self,
         slice: &Slice,
-        input: &Remote,
+        input: &RemoteStore,
         source: Option<&mut dyn VectorSource>,
         control: JobControl<'_>,
     ) -> Result<(), Error> {
@@ -262,7 +262,7 @@ impl<'a> PartitionTask<'a> {
     }
 
     /// Bad records of an input, with its name in place of the fetched file's.
-    fn note_rejects(&self, slice: &Slice, input: &Remote, from: &Path) -> Result<(), Error> {
+    fn note_rejects(&self, slice: &Slice, input: &RemoteStore, from: &Path) -> Result<(), Error> {
         if !from.exists() {
             return Ok(());
         }

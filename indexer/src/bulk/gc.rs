@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use dyad_index::manifest::{self, SHARDS_DIR};
-use dyad_store::{Object, Remote};
+use dyad_store::{Object, RemoteStore};
 use serde::Serialize;
 
 use super::commit::shards_done;
@@ -28,7 +28,7 @@ pub struct Swept {
 pub fn gc(url: &str, older_than: Duration, dry_run: bool, control: JobControl<'_>) -> Result<Swept, Error> {
     let place = JobPlace::open(url, control.cancel)?;
     let plan = place.plan()?;
-    let index = Remote::open(&plan.job.index)?;
+    let index = RemoteStore::open(&plan.job.index)?;
     let now = SystemTime::now();
     let is_old = |object: &Object| now.duration_since(object.modified).is_ok_and(|age| age >= older_than);
     let planned: BTreeSet<&str> = plan.job.partitions.iter().map(|partition| partition.name.as_str()).collect();
@@ -89,7 +89,7 @@ fn is_of_a_partition(planned: &BTreeSet<&str>, name: &str) -> bool {
 }
 
 /// Shards that each manifest in the index names.
-fn generations(place: &JobPlace<'_>, index: &Remote) -> Result<Vec<Vec<String>>, Error> {
+fn generations(place: &JobPlace<'_>, index: &RemoteStore) -> Result<Vec<Vec<String>>, Error> {
     let mut found = Vec::new();
     for generation in place.wait(index.manifests())? {
         let name = manifest::manifest_name(generation);

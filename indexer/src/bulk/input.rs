@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use dyad_corpus::Format;
-use dyad_store::{Object, Remote};
+use dyad_corpus::CorpusFormat;
+use dyad_store::{Object, RemoteStore};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::place::JobPlace;
@@ -22,10 +22,10 @@ const ETAG: &str = "etag:";
 const XXH3: &str = "xxh3:";
 
 /// Refuses Markdown and text, by the format or by names: a file is a document there, and its path the key.
-pub(super) fn refuse_texts(objects: &[Object], format: Format) -> Result<(), BulkJobError> {
+pub(super) fn refuse_texts(objects: &[Object], format: CorpusFormat) -> Result<(), BulkJobError> {
     let is_text = |name: &str| match format {
-        Format::Markdown | Format::Text => true,
-        Format::Auto => {
+        CorpusFormat::Markdown | CorpusFormat::Text => true,
+        CorpusFormat::Auto => {
             let name = name.to_ascii_lowercase();
             let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
             let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -38,10 +38,10 @@ pub(super) fn refuse_texts(objects: &[Object], format: Format) -> Result<(), Bul
 }
 
 /// Whether an input can be cut between lines, by its name: JSON lines.
-pub(super) fn can_be_cut(name: &str, format: Format) -> bool {
+pub(super) fn can_be_cut(name: &str, format: CorpusFormat) -> bool {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
     match extension.as_str() {
-        "jsonl" | "ndjson" | "json" => matches!(format, Format::Auto | Format::Jsonl),
+        "jsonl" | "ndjson" | "json" => matches!(format, CorpusFormat::Auto | CorpusFormat::Jsonl),
         _ => false,
     }
 }
@@ -49,9 +49,9 @@ pub(super) fn can_be_cut(name: &str, format: Format) -> bool {
 /// Slices of an input, each of `bytes` or a line more.
 pub(super) fn cut(
     place: &JobPlace<'_>,
-    input: &Remote,
+    input: &RemoteStore,
     object: &Object,
-    format: Format,
+    format: CorpusFormat,
     bytes: u64,
 ) -> Result<Vec<Slice>, Error> {
     let mut ends = Vec::new();
@@ -80,9 +80,9 @@ pub(super) fn cut(
 /// The first slice that [`cut`] gives, without what follows it.
 pub(super) fn first_slice(
     place: &JobPlace<'_>,
-    input: &Remote,
+    input: &RemoteStore,
     object: &Object,
-    format: Format,
+    format: CorpusFormat,
     bytes: u64,
 ) -> Result<Slice, Error> {
     let is_cut = bytes < object.bytes && can_be_cut(&object.name, format) && !is_packed(place, input, object)?;
@@ -92,7 +92,7 @@ pub(super) fn first_slice(
 }
 
 /// Whether an input is gzip or Zstandard, whatever its name says.
-fn is_packed(place: &JobPlace<'_>, input: &Remote, object: &Object) -> Result<bool, Error> {
+fn is_packed(place: &JobPlace<'_>, input: &RemoteStore, object: &Object) -> Result<bool, Error> {
     let mut start = Vec::new();
     let mut sink = |piece: &[u8]| {
         start.extend_from_slice(piece);
@@ -103,7 +103,7 @@ fn is_packed(place: &JobPlace<'_>, input: &Remote, object: &Object) -> Result<bo
 }
 
 /// The end of the line that byte `at` is in.
-fn line_end(place: &JobPlace<'_>, input: &Remote, object: &Object, mut at: u64) -> Result<u64, Error> {
+fn line_end(place: &JobPlace<'_>, input: &RemoteStore, object: &Object, mut at: u64) -> Result<u64, Error> {
     while at < object.bytes {
         let range = at..(at + LINE_PIECE).min(object.bytes);
         let mut found = None;
@@ -123,7 +123,7 @@ fn line_end(place: &JobPlace<'_>, input: &Remote, object: &Object, mut at: u64) 
     Ok(object.bytes)
 }
 
-fn version(place: &JobPlace<'_>, input: &Remote, object: &Object, range: Range<u64>) -> Result<String, Error> {
+fn version(place: &JobPlace<'_>, input: &RemoteStore, object: &Object, range: Range<u64>) -> Result<String, Error> {
     if let Some(etag) = object.version.as_ref().filter(|_| !input.is_directory()) {
         return Ok(format!("{ETAG}{etag}"));
     }
@@ -138,7 +138,7 @@ fn version(place: &JobPlace<'_>, input: &Remote, object: &Object, range: Range<u
 }
 
 /// Fetches a slice into a directory, as a file of the input's own name; refused where it is not what was planned.
-pub(super) fn fetch(place: &JobPlace<'_>, input: &Remote, slice: &Slice, to: &Path) -> Result<PathBuf, Error> {
+pub(super) fn fetch(place: &JobPlace<'_>, input: &RemoteStore, slice: &Slice, to: &Path) -> Result<PathBuf, Error> {
     let path = to.join(slice.name.rsplit('/').next().unwrap_or(&slice.name));
     fs_err::create_dir_all(to)?;
     let mut out = fs_err::File::create(&path)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_store::Remote;
+use dyad_store::RemoteStore;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Runtime;
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 /// An opened place.
 pub(super) struct JobPlace<'a> {
-    pub(super) remote: Remote,
+    pub(super) remote: RemoteStore,
     pub(super) cancel: &'a Cancellation,
     runtime: Runtime,
 }
@@ -30,7 +30,7 @@ impl<'a> JobPlace<'a> {
     pub(super) fn open(url: &str, cancel: &'a Cancellation) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let url = url.strip_suffix(PLAN).unwrap_or(url);
-        Ok(Self { remote: Remote::open(url)?, cancel, runtime })
+        Ok(Self { remote: RemoteStore::open(url)?, cancel, runtime })
     }
 
     /// Runs what waits for the store.

@@ -7,7 +7,7 @@ use dyad_corpus::{CorpusReader, Document, Located, ReadOptions};
 use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
-use dyad_store::{Object, Remote, find, without_secrets};
+use dyad_store::{Object, RemoteStore, find, without_secrets};
 
 use super::input::{can_be_cut, cut, fetch, first_slice, refuse_texts};
 use super::partitions::{group_partitions, group_shards};
@@ -74,7 +74,7 @@ pub struct Planned {
 /// Plans a job and puts its plan. Where the plan of this very job is there already, that one stays as it is; where another is, it is refused.
 pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobControl<'_>) -> Result<Planned, Error> {
     let place = JobPlace::open(&config.out, control.cancel)?;
-    let index = Remote::open(&config.index)?;
+    let index = RemoteStore::open(&config.index)?;
     if place.remote.url() == index.url() {
         return Err(BulkJobError::SamePlace { url: index.url().to_owned() }.into());
     }
@@ -178,7 +178,7 @@ impl InputSample {
     /// The beginning of the first input that can be cut, or else an input whole: one of a middle size, since the smallest may hold next to nothing.
     fn read(
         place: &JobPlace<'_>,
-        input: &Remote,
+        input: &RemoteStore,
         objects: &[Object],
         config: &PlanConfig,
         scratch: &Path,
@@ -233,14 +233,14 @@ impl InputSample {
 /// The model of vectors that the inputs hold, whose first one says how many values they have.
 fn declared_model(
     place: &JobPlace<'_>,
-    input: &Remote,
+    input: &RemoteStore,
     objects: &[Object],
     declared: &DeclaredModel<'_>,
     scratch: &Path,
 ) -> Result<ModelRecord, Error> {
     let mut refused = Error::NoVectors;
     for object in by_size(objects) {
-        let slice = first_slice(place, input, object, dyad_corpus::Format::Parquet, u64::MAX)?;
+        let slice = first_slice(place, input, object, dyad_corpus::CorpusFormat::Parquet, u64::MAX)?;
         let path = fetch(place, input, &slice, &scratch.join("vectors"))?;
         match ArraySource::open(&path, declared) {
             Ok(source) => return Ok(source.model().clone()),
@@ -261,7 +261,7 @@ fn by_size(objects: &[Object]) -> Vec<&Object> {
 
 fn slices(
     place: &JobPlace<'_>,
-    input: &Remote,
+    input: &RemoteStore,
     objects: &[Object],
     config: &PlanConfig,
     bytes_per_document: f64,

@@ -1,6 +1,6 @@
 //! The records of a job: its plan, and what its tasks have done.
 
-use dyad_corpus::{FieldNames, Format, ReadOptions, Split};
+use dyad_corpus::{CorpusFormat, FieldNames, ReadOptions, Split};
 use dyad_index::ModelRecord;
 use dyad_index::TextLanguage;
 use dyad_index::format::RowType;
@@ -191,7 +191,7 @@ impl CheckedRecord for CommitDone {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// Of all inputs; by their names where it is `auto`.
-    pub format: Format,
+    pub format: CorpusFormat,
     /// Names of fields.
     pub fields: FieldNames,
     /// Passages in place of documents.

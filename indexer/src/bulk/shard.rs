@@ -7,7 +7,7 @@ use dyad_corpus::{CorpusReader, ReadOptions};
 use dyad_files::space::{check_space, free_space};
 use dyad_index::format::RowType;
 use dyad_index::manifest::{SHARDS_DIR, ShardEntry};
-use dyad_store::{PushOptions, Remote};
+use dyad_store::{PushOptions, RemoteStore};
 use fail::fail_point;
 
 use super::embed::{DOCUMENTS, KEYS};
@@ -51,7 +51,7 @@ pub fn shard(
     let Some(partitions) = partitions_of(&plan, number) else {
         return Err(BulkJobError::NoTask { option: "shard", count, got: number }.into());
     };
-    let index = Remote::open(&plan.job.index)?;
+    let index = RemoteStore::open(&plan.job.index)?;
     let before = place.shard_done(number)?;
     if let Some(done) = &before {
         let name = format!("{SHARDS_DIR}/{}", done.shard.id);

@@ -7,7 +7,7 @@ use std::path::Path;
 use dyad_index::Snapshot;
 use dyad_index::manifest::Change;
 
-use super::deletions::{locate, without};
+use super::deletions::{draft_without, locate};
 use super::passages::live_passages_of;
 use super::{ChangeOutcome, MissingKeys, commit};
 use crate::control::JobControl;
@@ -67,7 +67,7 @@ pub fn delete_documents(
             min_recall: manifest.min_recall,
             language: manifest.language,
             change: counts.clone(),
-            shards: without(base, &nodes, control)?,
+            shards: draft_without(base, &nodes, control)?,
         }))
     })?;
     Ok(ChangeOutcome { change: counts, missing, ..outcome })

@@ -41,7 +41,11 @@ pub(super) fn add(nodes: &mut [Vec<u32>], more: Vec<(usize, u32)>) {
 }
 
 /// The shards of a generation without these live nodes, one list per shard. A shard of which nothing is left is left out.
-pub(super) fn without(base: &Snapshot, nodes: &[Vec<u32>], control: JobControl<'_>) -> Result<Vec<DraftShard>, Error> {
+pub(super) fn draft_without(
+    base: &Snapshot,
+    nodes: &[Vec<u32>],
+    control: JobControl<'_>,
+) -> Result<Vec<DraftShard>, Error> {
     let mut shards = Vec::with_capacity(base.shards().len());
     let total = nodes.iter().map(Vec::len).sum::<usize>() as u64;
     if total > 0 {

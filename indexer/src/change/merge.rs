@@ -16,7 +16,7 @@ use dyad_index::snapshot::Shard;
 use super::deletions::delete_nodes;
 use super::difference::{live_nodes, shard_named};
 use super::last_document::LastDocument;
-use super::merge_policy::mergeable;
+use super::merge_policy::select_mergeable;
 use super::metadata::write;
 use super::purged_texts::PurgedTexts;
 use super::upsert::{build_like, held_out};
@@ -37,7 +37,7 @@ const DAMAGED: &str =
 pub struct MergeConfig {
     /// The index's directory.
     pub index: PathBuf,
-    /// Merges all shards, and not only those that [`mergeable`] names.
+    /// Merges all shards, and not only those that [`select_mergeable`] names.
     pub all: bool,
     /// Builds every graph from nothing, and not from that of the largest shard merged. With `all`, a shard that is merged with no other is
     /// written again too.
@@ -79,7 +79,7 @@ pub fn merge(config: &MergeConfig, control: JobControl<'_>) -> Result<ChangeOutc
         }
         None => config.max_documents,
     };
-    let mut groups = mergeable(&base.manifest().shards, max_documents, config.all);
+    let mut groups = select_mergeable(&base.manifest().shards, max_documents, config.all);
     let has_other_language = config.language_of(&base) != base.manifest().language;
     if has_other_language && !config.all {
         return Err(Error::LanguageOfSome { index: config.index.clone(), language: base.manifest().language });
@@ -147,7 +147,7 @@ pub(super) fn rewrite(
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
         let context = manifest.context.clone();
-        let draft = Draft::of(&model, language, &change, shards);
+        let draft = Draft::new(&model, language, &change, shards);
         Ok(Some(Draft { parent, min_recall, context, ..draft }))
     };
     let outcome = commit(&config.index, config.dry_run, base, prepare)?;
@@ -187,7 +187,7 @@ fn rewrite_group(
     let mut row = Vec::new();
     control.progress.begin(format!("read {label}").trim_end(), Unit::Documents, Some(live));
     let mut documents = LastDocument::default();
-    let purged = PurgedTexts::of(base, without)?;
+    let purged = PurgedTexts::find(base, without)?;
     for (at, (entry, shard)) in &members {
         let purged = purged.of_shard(shard, without)?;
         let rows = shard.dense.rows();

@@ -17,7 +17,7 @@ const SMALL_SHARDS: usize = 2;
 /// tier is a factor of eight in live documents, from the largest shard down) of which there are more than eight in the first
 /// tier, or more than two in another; and those an eighth as large as one of these, or smaller, since they add little to the
 /// work. With `all`, every shard. No group has more than `max_documents` live documents, except a single shard that has.
-pub fn mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Vec<usize>> {
+pub fn select_mergeable(shards: &[ShardEntry], max_documents: u64, all: bool) -> Vec<Vec<usize>> {
     let largest = shards.iter().map(ShardEntry::live).max().unwrap_or_default().max(1);
     let tier = |entry: &ShardEntry| (largest / entry.live().max(1)).max(1).ilog(TIER);
     let mut tiers: BTreeMap<u32, usize> = BTreeMap::new();
@@ -79,27 +79,35 @@ mod tests {
     #[test]
     fn shards_with_many_deletions_and_many_of_one_size_are_merged() {
         let none: [Vec<usize>; 0] = [];
-        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 10), entry(12, 0)], 10_000, false), none);
-        assert_eq!(mergeable(&[entry(1000, 0), entry(100, 11), entry(11, 0)], 10_000, false), [[1, 2]]);
-        assert_eq!(mergeable(&[entry(100, 0), entry(100, 11)], 10_000, false), [[1]], "not one of about its size");
-        assert_eq!(mergeable(&[entry(100, 11), entry(9, 0)], 89, false), [[0]], "there is no room for the other");
+        assert_eq!(select_mergeable(&[entry(1000, 0), entry(100, 10), entry(12, 0)], 10_000, false), none);
+        assert_eq!(select_mergeable(&[entry(1000, 0), entry(100, 11), entry(11, 0)], 10_000, false), [[1, 2]]);
+        assert_eq!(
+            select_mergeable(&[entry(100, 0), entry(100, 11)], 10_000, false),
+            [[1]],
+            "not one of about its size"
+        );
+        assert_eq!(
+            select_mergeable(&[entry(100, 11), entry(9, 0)], 89, false),
+            [[0]],
+            "there is no room for the other"
+        );
         let mut shards: Vec<ShardEntry> = (0..8).map(|_| entry(60, 0)).collect();
-        assert_eq!(mergeable(&shards, 100_000, false), none, "eight of one size");
+        assert_eq!(select_mergeable(&shards, 100_000, false), none, "eight of one size");
         shards.push(entry(50, 0));
-        assert_eq!(mergeable(&shards, 100_000, false), [[0, 1, 2, 3, 4, 5, 6, 7, 8]]);
+        assert_eq!(select_mergeable(&shards, 100_000, false), [[0, 1, 2, 3, 4, 5, 6, 7, 8]]);
         let mut shards = vec![entry(40_000, 0), entry(60, 0), entry(60, 0), entry(2, 0)];
-        assert_eq!(mergeable(&shards, 100_000, false), none, "two of each smaller size");
+        assert_eq!(select_mergeable(&shards, 100_000, false), none, "two of each smaller size");
         shards.push(entry(50, 0));
-        assert_eq!(mergeable(&shards, 100_000, false), [[1, 2, 3, 4]]);
+        assert_eq!(select_mergeable(&shards, 100_000, false), [[1, 2, 3, 4]]);
     }
 
     #[test]
     fn no_new_shard_is_larger_than_asked_for_and_none_is_copied() {
         let shards = [entry(60, 0), entry(50, 0), entry(30, 0), entry(200, 0), entry(40, 1)];
-        assert_eq!(mergeable(&shards, 100, true), [[2, 4]], "30 + 39; 50 + 60 would be too many");
-        assert_eq!(mergeable(&shards, 1_000, true), [[0, 1, 2, 3, 4]]);
-        assert!(mergeable(&[entry(9, 0)], 1_000, true).is_empty());
+        assert_eq!(select_mergeable(&shards, 100, true), [[2, 4]], "30 + 39; 50 + 60 would be too many");
+        assert_eq!(select_mergeable(&shards, 1_000, true), [[0, 1, 2, 3, 4]]);
+        assert!(select_mergeable(&[entry(9, 0)], 1_000, true).is_empty());
         let changed = dyad_index::manifest::MetadataEntry { id: "m".into(), documents: 1, files: Vec::new() };
-        assert_eq!(mergeable(&[ShardEntry { metadata: Some(changed), ..entry(9, 0) }], 1_000, true), [[0]]);
+        assert_eq!(select_mergeable(&[ShardEntry { metadata: Some(changed), ..entry(9, 0) }], 1_000, true), [[0]]);
     }
 }

@@ -78,7 +78,7 @@ pub fn update_metadata(config: &MetadataConfig, control: JobControl<'_>) -> Resu
         let manifest = base.manifest();
         let (parent, min_recall) = (Some(manifest.generation), manifest.min_recall);
         let (language, context) = (manifest.language, manifest.context.clone());
-        let draft = Draft::of(&manifest.model, language, &change, shards);
+        let draft = Draft::new(&manifest.model, language, &change, shards);
         Ok(Some(Draft { parent, min_recall, context, ..draft }))
     })?;
     Ok(ChangeOutcome { change, missing, ..outcome })

@@ -57,7 +57,7 @@ use dyad_index::manifest::{Change, Manifest, ShardEntry};
 pub use calibrate::{CalibrateConfig, calibrate};
 pub use delete::{DeleteConfig, delete, delete_documents};
 pub use merge::{MergeConfig, merge};
-pub use merge_policy::mergeable;
+pub use merge_policy::select_mergeable;
 pub use metadata::{MetadataConfig, update_metadata};
 pub use passages::{Passages, passages_of};
 pub use purge::{PurgeConfig, Purged, purge};

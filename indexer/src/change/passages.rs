@@ -30,7 +30,7 @@ pub(super) struct Lengths(BTreeMap<String, u64>);
 impl Lengths {
     /// Notes a passage by its key; other keys are of documents that were not split.
     pub(super) fn add(&mut self, key: &str) {
-        if let Some((document, number)) = numbered(key) {
+        if let Some((document, number)) = split_passage_key(key) {
             self.add_passage(document, number);
         }
     }
@@ -46,7 +46,8 @@ impl Lengths {
 
     /// Whether this is the key of a passage of one of these documents.
     pub(super) fn is_passage(&self, key: &str) -> bool {
-        numbered(key).is_some_and(|(document, number)| self.0.get(document).is_some_and(|length| number < *length))
+        split_passage_key(key)
+            .is_some_and(|(document, number)| self.0.get(document).is_some_and(|length| number < *length))
     }
 
     /// The documents.
@@ -81,10 +82,10 @@ pub(super) enum StoredForm {
 
 impl StoredForm {
     /// Nothing where it is new.
-    pub(super) fn of(base: &Snapshot, passages: Passages, document: &Document) -> Result<Option<Self>, Error> {
+    pub(super) fn find(base: &Snapshot, passages: Passages, document: &Document) -> Result<Option<Self>, Error> {
         let found = base.find(&document.key)?;
         if passages == Passages::Batch {
-            let of = passage(&document.key, document.metadata.as_ref());
+            let of = name_passage(&document.key, document.metadata.as_ref());
             return Ok(match (found, of) {
                 (Some(place), _) => Some(Self::AsIs(place)),
                 (None, Some((of, _))) => base.find(of)?.map(|_| Self::Whole),
@@ -98,19 +99,19 @@ impl StoredForm {
 
 /// Whether the document in this place is a passage, as its key says.
 pub(super) fn is_passage(base: &Snapshot, key: &str, (shard, node): (usize, u32)) -> Result<bool, Error> {
-    let Some((of, number)) = numbered(key) else { return Ok(false) };
+    let Some((of, number)) = split_passage_key(key) else { return Ok(false) };
     Ok(base.passages(of, number)?.contains(&(shard, node, number)))
 }
 
 /// Document and number of a passage's key.
-pub(super) fn numbered(key: &str) -> Option<(&str, u64)> {
+pub(super) fn split_passage_key(key: &str) -> Option<(&str, u64)> {
     let (document, number) = key.rsplit_once('#')?;
     Some((document, number.parse().ok()?))
 }
 
 /// A key, and that of the document of which it may be a passage.
 pub(super) fn documents_of(key: &str) -> impl Iterator<Item = &str> {
-    std::iter::once(key).chain(numbered(key).map(|(document, _)| document))
+    std::iter::once(key).chain(split_passage_key(key).map(|(document, _)| document))
 }
 
 /// Whether an index holds the document of this key, or the one of which it is a passage.
@@ -119,15 +120,15 @@ pub(super) fn is_stored(base: &Snapshot, passages: Passages, key: &str) -> Resul
         let in_passages = passages == Passages::Source && !base.passages(document, 0)?.is_empty();
         Ok(in_passages || base.find(document)?.is_some())
     };
-    match numbered(key).filter(|_| passages != Passages::None) {
+    match split_passage_key(key).filter(|_| passages != Passages::None) {
         Some((document, _)) => Ok(holds(key)? || holds(document)?),
         None => holds(key),
     }
 }
 
 /// Document and number of a passage, by its key and its metadata.
-pub(super) fn passage<'a>(key: &'a str, metadata: Option<&Metadata>) -> Option<(&'a str, u64)> {
-    let (document, number) = numbered(key)?;
+pub(super) fn name_passage<'a>(key: &'a str, metadata: Option<&Metadata>) -> Option<(&'a str, u64)> {
+    let (document, number) = split_passage_key(key)?;
     let of = metadata?.text("document")?;
     (document == of).then_some((document, number))
 }

@@ -113,7 +113,7 @@ fn purge_once(
     let (index, dry_run) = (&config.rewrite.index, config.rewrite.dry_run);
     let base = Snapshot::open(index)?;
     let mut groups = Vec::new();
-    let purged = PurgedTexts::of(&base, keys)?;
+    let purged = PurgedTexts::find(&base, keys)?;
     for (at, shard) in base.shards().iter().enumerate() {
         if holds_any(&shard.dense, keys)? || purged.are_in(shard)? {
             groups.push(vec![at]);
@@ -156,11 +156,11 @@ fn remove_when_unread(
 ) -> Result<CollectedGenerations, Error> {
     let MergeConfig { index, dry_run, .. } = &config.rewrite;
     let until = Instant::now() + config.wait;
-    let mut collected = gc::remove(index, affected, *dry_run)?;
+    let mut collected = gc::remove_generations(index, affected, *dry_run)?;
     while !dry_run && !collected.in_use.is_empty() && Instant::now() < until {
         control.check()?;
         std::thread::sleep(READERS_PAUSE);
-        let more = gc::remove(index, affected, false)?;
+        let more = gc::remove_generations(index, affected, false)?;
         collected.removed.extend(more.removed);
         collected.bytes += more.bytes;
         collected.in_use = more.in_use;

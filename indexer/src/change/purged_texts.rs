@@ -39,7 +39,7 @@ impl PurgedOfShard<'_> {
 
 impl PurgedTexts {
     /// Of the documents with these keys that a generation holds, live or deleted.
-    pub(super) fn of(base: &Snapshot, keys: &BTreeSet<&str>) -> Result<Self, Error> {
+    pub(super) fn find(base: &Snapshot, keys: &BTreeSet<&str>) -> Result<Self, Error> {
         let mut found: HashMap<u128, Vec<Range<usize>>> = HashMap::new();
         for shard in base.shards() {
             let Some(places) = &shard.places else { continue };

@@ -23,7 +23,7 @@ use dyad_index::{ModelRecord, Snapshot};
 
 use super::deletions::delete_nodes;
 use super::difference::Difference;
-use super::stored::{StoredBatch, places};
+use super::stored::{StoredBatch, live_places};
 use super::upsert::build_like;
 use super::{ATTEMPTS, ChangeOutcome, MissingKeys};
 use crate::context_error::ContextError;
@@ -132,7 +132,7 @@ pub fn reembed(
     };
 
     let (mut fresh, logit_scale) = (Vec::new(), source.logit_scale(control.cancel)?);
-    let spooled = pass(0, plan.shards, source, &mut StoredBatch::all(&base))?;
+    let spooled = pass(0, plan.shards, source, &mut StoredBatch::from_live(&base))?;
     let count = spooled.len();
     kept_shards.remove_others(&spooled, &shard)?;
     for (number, spooled) in spooled.into_iter().enumerate() {
@@ -154,7 +154,7 @@ pub fn reembed(
             }
             let new = since(last, &current, &mut fresh, control)?;
             if !new.is_empty() {
-                let spooled = pass(next, 1, source, &mut StoredBatch::of(&current, new))?;
+                let spooled = pass(next, 1, source, &mut StoredBatch::from_places(&current, new))?;
                 next += 1;
                 for spooled in spooled {
                     fresh.push(build(&mut kept_shards, spooled, "meanwhile")?);
@@ -169,7 +169,7 @@ pub fn reembed(
         let kept = config.target.map(RecallTarget::kept).or(last.manifest().min_recall);
         let shards = threads.install(|| drafts(&fresh, kept, control))?;
         let (parent, documents_before) = (Some(last.manifest().generation), last.manifest().documents());
-        let (context, draft) = (source.context().stored(), Draft::of(&model, language, &change, shards));
+        let (context, draft) = (source.context().stored(), Draft::new(&model, language, &change, shards));
         let draft = Draft { parent, min_recall: kept, context, logit_scale, ..draft };
         let documents_after = draft.documents();
         if let Some(manifest) = publish(&config.index, draft, true)? {
@@ -212,10 +212,10 @@ pub fn estimate(
     let model = source.model().clone();
     check_source(&base, source)?;
     let documents = base.manifest().documents();
-    let live: Vec<(usize, u32)> = places(&base).collect();
+    let live: Vec<(usize, u32)> = live_places(&base).collect();
     let sampled = live.len().min(SAMPLE);
     let chosen = (0..sampled).filter_map(|at| live.get(at * live.len() / sampled).copied()).collect();
-    let mut sample = StoredBatch::of(&base, chosen);
+    let mut sample = StoredBatch::from_places(&base, chosen);
     let (began, mut embedded) = (Instant::now(), 0_u64);
     while source.pull(&mut sample, control.cancel)?.is_some() {
         embedded += 1;

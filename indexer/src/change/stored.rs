@@ -8,7 +8,7 @@ use super::last_document::LastDocument;
 use crate::source::DocumentBatch;
 
 /// The live documents of a generation, by shard and node.
-pub(super) fn places(base: &Snapshot) -> impl Iterator<Item = (usize, u32)> + '_ {
+pub(super) fn live_places(base: &Snapshot) -> impl Iterator<Item = (usize, u32)> + '_ {
     let shards = base.shards().iter().enumerate();
     shards.flat_map(|(at, shard)| live_nodes(shard).map(move |node| (at, node)))
 }
@@ -23,11 +23,11 @@ pub(super) struct StoredBatch<'a> {
 }
 
 impl<'a> StoredBatch<'a> {
-    pub(super) fn all(base: &'a Snapshot) -> Self {
-        Self { base, places: Box::new(places(base)), bytes: 0, documents: LastDocument::default() }
+    pub(super) fn from_live(base: &'a Snapshot) -> Self {
+        Self { base, places: Box::new(live_places(base)), bytes: 0, documents: LastDocument::default() }
     }
 
-    pub(super) fn of(base: &'a Snapshot, places: Vec<(usize, u32)>) -> Self {
+    pub(super) fn from_places(base: &'a Snapshot, places: Vec<(usize, u32)>) -> Self {
         Self { base, places: Box::new(places.into_iter()), bytes: 0, documents: LastDocument::default() }
     }
 

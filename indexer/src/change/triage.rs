@@ -7,7 +7,7 @@ use dyad_index::Snapshot;
 
 use super::last_document::LastDocument;
 use super::metadata::Changed;
-use super::passages::{Lengths, Passages, StoredForm, is_passage, passage};
+use super::passages::{Lengths, Passages, StoredForm, is_passage, name_passage};
 use super::staged::key_hash;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -123,7 +123,7 @@ impl Triage<'_, '_> {
             Passages::Batch => {}
             Passages::None if self.base.passages(key, 0)?.is_empty() => {}
             Passages::None => self.lengths.add_whole(key),
-            Passages::Source => match (passage(key, document.metadata.as_ref()), self.alike.get(key)) {
+            Passages::Source => match (name_passage(key, document.metadata.as_ref()), self.alike.get(key)) {
                 (Some((of, number)), None) => {
                     if let Some(place) = self.base.find(key)?
                         && !is_passage(self.base, key, place)?
@@ -142,7 +142,7 @@ impl Triage<'_, '_> {
     }
 
     fn decide(&mut self, document: &Document) -> Result<Decision, Error> {
-        let Some(stored) = StoredForm::of(self.base, self.passages, document)? else { return Ok(Decision::Embed) };
+        let Some(stored) = StoredForm::find(self.base, self.passages, document)? else { return Ok(Decision::Embed) };
         match self.operation {
             Operation::Append { skip_existing: true } => {
                 self.unchanged += 1;
@@ -167,7 +167,7 @@ impl Triage<'_, '_> {
             }
             StoredForm::Passages(_) | StoredForm::Whole => return Ok(Decision::Embed),
         };
-        let claims = passage(&document.key, document.metadata.as_ref()).is_some();
+        let claims = name_passage(&document.key, document.metadata.as_ref()).is_some();
         if self.passages == Passages::Source && !claims && is_passage(self.base, &document.key, (shard, node))? {
             return Err(Error::PassageKey(document.key.clone()));
         }
@@ -238,7 +238,7 @@ impl Triage<'_, '_> {
                 return Ok(Some(document));
             }
             let decision = self.decide(&document.value)?;
-            let claims = passage(&document.value.key, document.value.metadata.as_ref()).is_some();
+            let claims = name_passage(&document.value.key, document.value.metadata.as_ref()).is_some();
             if self.passages == Passages::Source && claims {
                 self.alike.insert(document.value.key.clone(), matches!(decision, Decision::Embed));
             }

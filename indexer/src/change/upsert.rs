@@ -39,7 +39,7 @@ pub(super) fn held_out<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Resul
         if shard.certificate().source == QuerySource::HeldOut && path.exists() {
             let truth = GroundTruth::open(&path, shard.dense.meta().model.dim, shard.dense.len())?;
             if let ground_truth::CertificateQuestions::Vectors { dim, values } = truth.questions {
-                return Ok(Some(QuestionVectors::of(values, dim)));
+                return Ok(Some(QuestionVectors::new(values, dim)));
             }
         }
     }

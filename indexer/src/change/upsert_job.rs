@@ -14,11 +14,11 @@ use dyad_index::snapshot::Shard;
 use rayon::prelude::*;
 
 use super::context::check_context;
-use super::deletions::{add, delete_nodes, locate, without};
+use super::deletions::{add, delete_nodes, draft_without, locate};
 use super::difference::Difference;
 use super::last_document::LastDocument;
 use super::metadata;
-use super::passages::{Passages, StoredForm, documents_of, is_passage, is_stored, numbered};
+use super::passages::{Passages, StoredForm, documents_of, is_passage, is_stored, split_passage_key};
 use super::staged::{Staged, key_hash};
 use super::triage::{Existing, Operation, Triage};
 use super::upsert_config::UpsertConfig;
@@ -77,7 +77,7 @@ impl UpsertJob<'_> {
         control.progress.begin("read", Unit::Bytes, batch.file_bytes());
         let staged = Staged::read(self.workspace, batch, |document| {
             control.check()?;
-            if refused && StoredForm::of(base, config.passages, document)?.is_some() {
+            if refused && StoredForm::find(base, config.passages, document)?.is_some() {
                 existing.add(&document.key);
             }
             Ok(())
@@ -208,7 +208,7 @@ impl UpsertJob<'_> {
             return Ok(None);
         }
         let control = self.control;
-        let mut shards = self.threads.install(|| without(base, &nodes, control))?;
+        let mut shards = self.threads.install(|| draft_without(base, &nodes, control))?;
         if !self.config.dry_run {
             metadata::apply(base, &new_metadata.nodes, &mut shards, self.workspace, control)?;
         }
@@ -268,7 +268,7 @@ impl UpsertJob<'_> {
             self.control.check()?;
             let key = record?.value.key;
             let hash = key_hash(&key);
-            let whole = numbered(&key).map(|(document, _)| document);
+            let whole = split_passage_key(&key).map(|(document, _)| document);
             let differs = documents.contains(key.as_str()) || whole.is_some_and(|whole| differing.contains(whole));
             if differs && self.progress.relied_on.contains(&hash) {
                 again.insert(hash);

@@ -10,7 +10,7 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::BuilderKind;
 use dyad_indexer::job::{BuildConfig, BuildSummary, build_index};
 use dyad_indexer::memory;
-use dyad_indexer::plan::{Bytes, Shards};
+use dyad_indexer::plan::{ByteSize, Shards};
 use dyad_indexer::source::Corpus;
 
 use super::bar::ProgressReporter;
@@ -28,7 +28,7 @@ pub(super) struct BuildArguments {
     shards: usize,
     /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards where it takes them. Refused before anything is read where it is not enough
     #[arg(long, value_name = "SIZE")]
-    memory: Option<Bytes>,
+    memory: Option<ByteSize>,
     /// Graph builder: our own, or the `hnsw_rs` crate over vectors or over int8 codes
     #[arg(long, value_enum, default_value_t = Choice::Native)]
     builder: Choice,
@@ -87,7 +87,7 @@ pub(super) fn run(arguments: BuildArguments) -> anyhow::Result<ExitCode> {
         target,
         new_model: arguments.new_model,
         allow_empty: arguments.allow_empty,
-        memory: arguments.memory.map(|Bytes(bytes)| bytes),
+        memory: arguments.memory.map(|ByteSize(bytes)| bytes),
         free_space: documents.free_space(),
         corpus,
         index: documents.index,
@@ -128,9 +128,9 @@ fn close(config: &BuildConfig, summary: &BuildSummary, took: Duration) -> io::Re
         )?;
     }
     if let Some(peak) = memory::peak_bytes() {
-        write!(out, "peak memory {}", Bytes(peak))?;
+        write!(out, "peak memory {}", ByteSize(peak))?;
         if let Some(predicted) = summary.predicted_bytes {
-            write!(out, ", predicted at most {}", Bytes(predicted))?;
+            write!(out, ", predicted at most {}", ByteSize(predicted))?;
         }
         writeln!(out)?;
     }

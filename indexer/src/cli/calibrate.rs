@@ -16,8 +16,8 @@ use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
 
 use super::bar::ProgressReporter;
-use super::change::{ReportArguments, close};
-use super::documents::threads;
+use super::change::{ReportArguments, report_change};
+use super::documents::thread_count;
 use super::model::ModelArguments;
 use super::services::ServiceCalls;
 
@@ -61,11 +61,11 @@ pub(super) fn run(arguments: &CalibrateArguments) -> anyhow::Result<ExitCode> {
     let control = JobControl { progress: &ProgressReporter::default(), cancel: &cancel };
     let config = CalibrateConfig {
         index: arguments.index.clone(),
-        threads: threads(arguments.threads)?,
+        threads: thread_count(arguments.threads)?,
         dry_run: arguments.report.dry_run,
     };
     let outcome = calibrate(&config, &questions, control)?;
-    close(&config.index, &outcome, None, &arguments.report, began)
+    report_change(&config.index, &outcome, None, &arguments.report, began)
 }
 
 /// Whether a path holds vectors and not texts.

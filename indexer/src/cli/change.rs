@@ -14,7 +14,7 @@ use dyad_indexer::change::{
 };
 use dyad_indexer::control::JobControl;
 use dyad_indexer::gc::{self, CollectedGenerations};
-use dyad_indexer::plan::Bytes;
+use dyad_indexer::plan::ByteSize;
 use serde_json::json;
 
 use super::bar::ProgressReporter;
@@ -103,7 +103,7 @@ struct RewriteArguments {
     max_documents: u64,
     /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and no new shard is larger than it allows. Refused before anything is read where it is not enough
     #[arg(long, value_name = "SIZE")]
-    memory: Option<Bytes>,
+    memory: Option<ByteSize>,
     /// Build every graph from nothing, and not from that of the shard (merge: the largest shard) that is written again
     #[arg(long)]
     rebuild: bool,
@@ -130,7 +130,7 @@ pub(super) struct PurgeArguments {
     #[arg(long)]
     allow_missing: bool,
     /// Wait as long for programs that read a generation with the documents to open the next one: 0s, 5s, 1m
-    #[arg(long, value_name = "TIME", value_parser = age, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = parse_age, default_value = "5s")]
     wait: Duration,
     #[command(flatten)]
     rewrite: RewriteArguments,
@@ -151,13 +151,13 @@ pub(super) struct GcArguments {
     keep: usize,
     /// Keep generations younger than this: 90s, 30m, 12h, 7d; in an object store also files that no generation names, which have to be older than any push or
     /// job takes [default: 0s, of a URL 7d]
-    #[arg(long, value_name = "TIME", value_parser = age)]
+    #[arg(long, value_name = "TIME", value_parser = parse_age)]
     older_than: Option<Duration>,
     #[command(flatten)]
     report: ReportArguments,
 }
 
-pub(super) fn age(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a number with s, m, h or d, such as 12h, got `{text}`");
     let unit = text.chars().next_back().ok_or_else(wrong)?;
     let seconds = match unit {
@@ -179,8 +179,8 @@ impl RewriteArguments {
             rebuild: self.rebuild,
             language: None,
             max_documents: self.max_documents,
-            threads: documents::threads(self.threads)?,
-            memory: self.memory.map(|Bytes(bytes)| bytes),
+            threads: documents::thread_count(self.threads)?,
+            memory: self.memory.map(|ByteSize(bytes)| bytes),
             dry_run,
             free_space: if self.skip_space_check { boundless } else { free_space },
         })
@@ -200,8 +200,8 @@ pub(super) fn upsert(arguments: UpsertArguments) -> anyhow::Result<ExitCode> {
         let (read, dry_run) = (documents.read_options()?, arguments.report.dry_run);
         let config = MetadataConfig { read, dry_run, corpus: documents.corpus_path()?, index: documents.index };
         let outcome = change::update_metadata(&config, control)?;
-        close(&config.index, &outcome, None, &arguments.report, began)?;
-        return missing(&outcome, arguments.allow_missing);
+        report_change(&config.index, &outcome, None, &arguments.report, began)?;
+        return exit_for_missing(&outcome, arguments.allow_missing);
     }
     add(&arguments.documents, &arguments.report, Operation::Upsert)
 }
@@ -233,7 +233,7 @@ fn add(
         outcome.change.read,
         outcome.change.rejected
     );
-    close(&config.index, &outcome, None, report, began)
+    report_change(&config.index, &outcome, None, report, began)
 }
 
 pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
@@ -242,8 +242,8 @@ pub(super) fn delete(arguments: &DeleteArguments) -> anyhow::Result<ExitCode> {
     let DeleteArguments { index, passages, report, .. } = arguments;
     let config = DeleteConfig { index, known: None, passages: *passages, dry_run: report.dry_run };
     let outcome = change::delete_documents(&config, &KeyLines::read(&arguments.keys)?, control)?;
-    close(&arguments.index, &outcome, None, &arguments.report, began)?;
-    missing(&outcome, arguments.allow_missing)
+    report_change(&arguments.index, &outcome, None, &arguments.report, began)?;
+    exit_for_missing(&outcome, arguments.allow_missing)
 }
 
 pub(super) fn merge(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
@@ -252,7 +252,7 @@ pub(super) fn merge(arguments: &MergeArguments) -> anyhow::Result<ExitCode> {
     let config = arguments.rewrite.config(&arguments.index, arguments.all, arguments.report.dry_run)?;
     let config = MergeConfig { language: arguments.language, ..config };
     let outcome = change::merge(&config, control)?;
-    close(&arguments.index, &outcome, None, &arguments.report, began)
+    report_change(&arguments.index, &outcome, None, &arguments.report, began)
 }
 
 pub(super) fn purge(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
@@ -262,9 +262,9 @@ pub(super) fn purge(arguments: &PurgeArguments) -> anyhow::Result<ExitCode> {
     let config = PurgeConfig { rewrite, passages: arguments.passages, wait: arguments.wait };
     let purged = change::purge(&config, &KeyLines::read(&arguments.keys)?, control)?;
     let in_use = &purged.collected.in_use;
-    close(&arguments.index, &purged.outcome, Some(&purged.collected), &arguments.report, began)?;
+    report_change(&arguments.index, &purged.outcome, Some(&purged.collected), &arguments.report, began)?;
     if in_use.is_empty() {
-        return missing(&purged.outcome, arguments.allow_missing);
+        return exit_for_missing(&purged.outcome, arguments.allow_missing);
     }
     anyhow::bail!(
         "the generations {} still hold these documents, and a process of this machine reads them. Let it load the current \
@@ -296,7 +296,7 @@ pub(super) fn gc(arguments: &GcArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// What was asked for a document that is not there is told by the exit code: the key may be misspelt. All else is done by then.
-fn missing(outcome: &ChangeOutcome, is_allowed: bool) -> anyhow::Result<ExitCode> {
+fn exit_for_missing(outcome: &ChangeOutcome, is_allowed: bool) -> anyhow::Result<ExitCode> {
     let ChangeOutcome { missing: MissingKeys { total, first }, .. } = outcome;
     if is_allowed || *total == 0 {
         return Ok(ExitCode::SUCCESS);
@@ -320,10 +320,10 @@ fn removed(collected: &CollectedGenerations, dry_run: bool) -> String {
     let generations =
         if removed.is_empty() { "no generation".to_owned() } else { format!("generations {}", numbers(removed)) };
     let in_use = if in_use.is_empty() { String::new() } else { format!("; {} are in use", numbers(in_use)) };
-    format!("{did} {generations} and {} of files; generations {} are left{in_use}", Bytes(*bytes), numbers(kept))
+    format!("{did} {generations} and {} of files; generations {} are left{in_use}", ByteSize(*bytes), numbers(kept))
 }
 
-pub(super) fn close(
+pub(super) fn report_change(
     index: &Path,
     outcome: &ChangeOutcome,
     collected: Option<&CollectedGenerations>,
@@ -370,10 +370,10 @@ mod tests {
 
     #[test]
     fn ages_are_numbers_with_units() {
-        let seconds = ["0s", "90s", "30m", "12h", "7d"].map(|text| age(text).unwrap().as_secs());
+        let seconds = ["0s", "90s", "30m", "12h", "7d"].map(|text| parse_age(text).unwrap().as_secs());
         assert_eq!(seconds, [0, 90, 1_800, 43_200, 604_800]);
         for wrong in ["", "s", "12", "-1h", "1.5h", "1w", "99999999999999999999d", "999999999999999999d", "é"] {
-            assert!(age(wrong).unwrap_err().contains("12h"), "{wrong}");
+            assert!(parse_age(wrong).unwrap_err().contains("12h"), "{wrong}");
         }
     }
 }

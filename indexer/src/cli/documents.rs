@@ -256,7 +256,7 @@ impl DocumentArguments {
     }
 
     pub(super) fn threads(&self) -> std::io::Result<usize> {
-        threads(self.threads)
+        thread_count(self.threads)
     }
 
     pub(super) fn free_space(&self) -> FreeSpace {
@@ -265,6 +265,6 @@ impl DocumentArguments {
 }
 
 /// As asked for, or one per core.
-pub(super) fn threads(asked: Option<usize>) -> std::io::Result<usize> {
+pub(super) fn thread_count(asked: Option<usize>) -> std::io::Result<usize> {
     asked.map_or_else(|| Ok(std::thread::available_parallelism()?.get()), Ok)
 }

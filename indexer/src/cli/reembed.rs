@@ -12,14 +12,14 @@ use dyad_indexer::change::{ReembedConfig, ReembedEstimate, estimate, reembed};
 use dyad_indexer::compare::{GenerationComparison, GenerationQuestions, compare_generations};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::RecallTarget;
-use dyad_indexer::plan::Bytes;
+use dyad_indexer::plan::ByteSize;
 use dyad_indexer::source::KeptSource;
 use dyad_proto::client::CredentialOptions;
 use dyad_proto::v1;
 use serde_json::json;
 
 use super::bar::ProgressReporter;
-use super::documents::threads;
+use super::documents::thread_count;
 use super::model::ModelArguments;
 use super::services::{ContextArguments, ServiceCalls};
 
@@ -43,7 +43,7 @@ pub(super) struct ReembedArguments {
     threads: Option<usize>,
     /// Most memory, such as `4GiB`: terms are written to the disk before they take more, and there are more shards where it takes them. Refused before anything is read where it is not enough
     #[arg(long, value_name = "SIZE")]
-    memory: Option<Bytes>,
+    memory: Option<ByteSize>,
     /// Questions, embedded by the new model, by which to measure recall: a directory that `dyad-encoder embed --tower question` has made, or
     /// a .npy file; by default documents
     #[arg(long, value_name = "PATH")]
@@ -107,10 +107,10 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
     let target = arguments.min_recall.map(|recall| RecallTarget::new(recall, arguments.at_ef)).transpose()?;
     let config = ReembedConfig {
         max_documents: arguments.max_documents,
-        threads: threads(arguments.threads)?,
+        threads: thread_count(arguments.threads)?,
         queries: arguments.queries,
         target,
-        memory: arguments.memory.map(|Bytes(bytes)| bytes),
+        memory: arguments.memory.map(|ByteSize(bytes)| bytes),
         free_space: if arguments.skip_space_check { boundless } else { free_space },
         index: arguments.index,
     };
@@ -145,10 +145,10 @@ pub(super) fn run(arguments: ReembedArguments) -> anyhow::Result<ExitCode> {
                 out,
                 "dry run: {documents} documents of about {} of text{}; embedding them takes about {seconds:.0} s, by {sampled} of them; about \
                  {} of disk next to the index as it is, at most {} of memory{}",
-                Bytes(text_bytes),
+                ByteSize(text_bytes),
                 tokens.map_or_else(String::new, |tokens| format!(" and {tokens} tokens")),
-                Bytes(disk_bytes),
-                Bytes(memory_bytes),
+                ByteSize(disk_bytes),
+                ByteSize(memory_bytes),
                 truncated
                     .filter(|texts| *texts > 0)
                     .map_or_else(String::new, |texts| format!("; about {texts} texts are truncated")),

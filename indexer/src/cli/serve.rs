@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dyad_command::{Follower, UsageError};
-use dyad_indexer::plan::Bytes;
+use dyad_indexer::plan::ByteSize;
 use dyad_indexer::serve::{CallLimits, ChangeWorker, ChangeWorkerConfig, IndexService};
 use dyad_indexer::source::RemoteConfig;
 use dyad_proto::access::{Role, ServedIndexes};
@@ -61,9 +61,9 @@ pub(super) struct ServeArguments {
 const LEAST_CALL_MEMORY: u64 = 1 << 20;
 
 fn call_memory(text: &str) -> Result<usize, String> {
-    let Bytes(bytes) = text.parse()?;
+    let ByteSize(bytes) = text.parse()?;
     if bytes < LEAST_CALL_MEMORY {
-        return Err(format!("expected at least {}, got {}", Bytes(LEAST_CALL_MEMORY), Bytes(bytes)));
+        return Err(format!("expected at least {}, got {}", ByteSize(LEAST_CALL_MEMORY), ByteSize(bytes)));
     }
     usize::try_from(bytes).map_err(|error| error.to_string())
 }
@@ -90,7 +90,7 @@ async fn serve(arguments: ServeArguments, follower: Follower) -> anyhow::Result<
         index: index.to_owned(),
         encoder: arguments.encoder,
         remote: RemoteConfig { client, ..RemoteConfig::default() },
-        threads: documents::threads(arguments.threads)?,
+        threads: documents::thread_count(arguments.threads)?,
     };
     let changes = tokio::task::spawn_blocking(move || ChangeWorker::start(config)).await??;
     let stopping = Arc::new(AtomicBool::new(false));

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use dyad_command::cancel_on_signal;
-use dyad_files::space::{Bytes, boundless, free_space};
+use dyad_files::space::{ByteSize, boundless, free_space};
 use dyad_index::manifest;
 use dyad_indexer::Error;
-use dyad_store::{Collected, LearnedMove, LearnedOutcome, PullOptions, Pulled, PushOptions, Pushed, Remote};
+use dyad_store::{
+    CollectedObjects, LearnedMove, LearnedOutcome, PullOptions, Pulled, PushOptions, Pushed, RemoteStore,
+};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -64,7 +66,7 @@ fn learned_json(learned: &[LearnedMove]) -> serde_json::Value {
 
 pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let remote = Remote::open(&arguments.to)?;
+    let remote = RemoteStore::open(&arguments.to)?;
     let go_on = || !cancel.is_cancelled();
     let pushed = runtime()?
         .block_on(dyad_store::push(&arguments.index, &remote, &PushOptions::default(), &go_on))
@@ -85,10 +87,10 @@ pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
         writeln!(
             out,
             "pushed generation {generation} to {url}: {files} files of {}, {present} were there; {seconds:.1} s",
-            Bytes(bytes)
+            ByteSize(bytes)
         )?;
     } else if files > 0 {
-        let (url, bytes) = (remote.url(), Bytes(bytes));
+        let (url, bytes) = (remote.url(), ByteSize(bytes));
         writeln!(
             out,
             "{url} has generation {generation} already; {files} files of {bytes} that it lacked were put there"
@@ -104,7 +106,7 @@ pub(super) fn push(arguments: &PushArguments) -> anyhow::Result<ExitCode> {
 
 pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
     let (began, cancel) = (Instant::now(), cancel_on_signal()?);
-    let remote = Remote::open(&arguments.from)?;
+    let remote = RemoteStore::open(&arguments.from)?;
     let options = PullOptions { free_space: if arguments.skip_space_check { boundless } else { free_space } };
     let go_on = || !cancel.is_cancelled();
     let index = &arguments.index;
@@ -126,7 +128,7 @@ pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
         writeln!(
             out,
             "pulled generation {generation} ({documents} documents) of {from} into `{to}`: {files} files, {}, {present} were there; {seconds:.1} s",
-            Bytes(bytes)
+            ByteSize(bytes)
         )?;
     } else if learned.is_empty() {
         writeln!(out, "nothing to do: `{to}` has generation {generation} of {from} already")?;
@@ -139,8 +141,8 @@ pub(super) fn pull(arguments: &PullArguments) -> anyhow::Result<ExitCode> {
 
 /// `gc` of an index in a store.
 pub(super) fn gc(url: &str, keep: usize, older_than: Duration, dry_run: bool, json: bool) -> anyhow::Result<ExitCode> {
-    let remote = Remote::open(url)?;
-    let Collected { removed, kept, files, bytes } =
+    let remote = RemoteStore::open(url)?;
+    let CollectedObjects { removed, kept, files, bytes } =
         runtime()?.block_on(dyad_store::gc(&remote, keep, older_than, dry_run)).map_err(told)?;
     let mut out = io::stdout().lock();
     if json {
@@ -148,7 +150,7 @@ pub(super) fn gc(url: &str, keep: usize, older_than: Duration, dry_run: bool, js
         writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
     } else {
         let did = if dry_run { "would remove" } else { "removed" };
-        let (generations, size) = (removed.len(), Bytes(bytes));
+        let (generations, size) = (removed.len(), ByteSize(bytes));
         writeln!(out, "{did} {generations} generations and {files} files of {size}; kept generations {kept:?}")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use dyad_index::verify::verify_current;
-use dyad_indexer::plan::Bytes;
+use dyad_indexer::plan::ByteSize;
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,8 @@ pub(super) fn run(arguments: &VerifyArguments) -> anyhow::Result<ExitCode> {
     if let Some(reason) = &findings.prevented {
         anyhow::bail!("the index was not verified: {reason}");
     }
-    let read = format!("generation {}, {} files, {} read", findings.generation, findings.files, Bytes(findings.bytes));
+    let read =
+        format!("generation {}, {} files, {} read", findings.generation, findings.files, ByteSize(findings.bytes));
     let mut out = io::stdout().lock();
     if arguments.json {
         let record = json!({

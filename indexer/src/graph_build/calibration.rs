@@ -9,7 +9,7 @@ pub const DEEPEST_RANK: usize = 2_048;
 pub(super) const SAMPLE_SEED: u64 = 0x5EED_CE27;
 
 /// What the scores of a question are divided by, so that they do not depend on its length: the length itself, where they are inner products.
-pub(super) fn length(row: &[f32], metric: Metric) -> f32 {
+pub(super) fn score_length(row: &[f32], metric: Metric) -> f32 {
     match metric {
         Metric::Dot => row.iter().map(|value| value * value).sum::<f32>().sqrt(),
         Metric::Cosine | Metric::L2 => 1.0,
@@ -17,7 +17,7 @@ pub(super) fn length(row: &[f32], metric: Metric) -> f32 {
 }
 
 /// Exact scores at ranks 1, 2, 4 and so on, up to `depth`, of questions of these lengths.
-pub(super) fn calibration(exact: &[Vec<Scored>], lengths: &[f32], depth: usize) -> Vec<RankScore> {
+pub(super) fn calibrate_ranks(exact: &[Vec<Scored>], lengths: &[f32], depth: usize) -> Vec<RankScore> {
     let ranks = std::iter::successors(Some(1), |rank| Some(rank * 2)).take_while(|rank| *rank <= depth);
     let at = |rank: usize| -> RankScore {
         // A question of no length has no nearest documents.
@@ -33,7 +33,7 @@ pub(super) fn calibration(exact: &[Vec<Scored>], lengths: &[f32], depth: usize) 
 }
 
 /// Slots by node.
-pub(super) fn slots(order: &[u32]) -> Vec<u32> {
+pub(super) fn invert_order(order: &[u32]) -> Vec<u32> {
     let mut slots = vec![0; order.len()];
     for (slot, node) in order.iter().enumerate() {
         if let Some(place) = slots.get_mut(*node as usize) {

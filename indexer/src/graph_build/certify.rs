@@ -11,20 +11,21 @@
 use dyad_index::format::graph::LinksView;
 use dyad_index::ground_truth::{CertificateQuestions, GroundTruth};
 use dyad_index::search::{
-    ExactRows as _, Hits, PlannedSearch, Question, SearchParams, SearchScratch, ShardView, VectorRows, exact_scan,
+    ExactRows as _, PlannedQuestion, PlannedSearch, SearchHits, SearchParams, SearchScratch, ShardView, VectorRows,
+    exact_scan,
 };
 use dyad_index::{
     Arranged, Certificate, ExpansionPoint, FilteredRecall, QuerySource, RecallPoint, Scored, VectorGroups,
 };
 use rayon::prelude::*;
 
-use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, slots};
+use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibrate_ranks, invert_order};
 use super::certify_filtered::{FilteredQuestion, SearchedShard, certify_filtered};
 use super::certify_questions::{AnsweredQuestions, GraphQuestion, HELD_OUT, QUERIES, ShardVectors, ask};
 use super::copies::RowsOf;
 use super::far_questions::{FAR_QUESTIONS, far_questions};
 use super::order;
-use super::recall::{expansions, mean, share};
+use super::recall::{average_recall, recall_share, summarize_expansions};
 use super::recall_gate::RecallGate;
 use super::repair::Repaired;
 use super::served::ServedRows;
@@ -42,7 +43,7 @@ pub struct Certified {
 
 /// Measures a graph over distinct vectors, `repaired`, as `arranged` serves it with all documents. Runs on the current rayon pool.
 ///
-/// Advances progress by one per search, of which there are [`searches()`]. Returns [`Error::Cancelled`] soon
+/// Advances progress by one per search, of which there are [`count_searches()`]. Returns [`Error::Cancelled`] soon
 /// after it is cancelled.
 pub fn certify(
     repaired: &Repaired,
@@ -61,7 +62,7 @@ pub fn certify(
     let others = distinct.len() - usize::from(source == QuerySource::Documents && !distinct.is_empty());
     let depth = others.min(DEEPEST_RANK);
     let answered = AnsweredQuestions::scan(asked, rows, distinct, depth, metric, control)?;
-    let sampled = order::sample(distinct.len(), QUERIES, seed ^ SAMPLE_SEED);
+    let sampled = order::sample_numbers(distinct.len(), QUERIES, seed ^ SAMPLE_SEED);
     let sample: Vec<&[f32]> = sampled.into_iter().map(|number| distinct.row(number)).collect();
     let far = far_questions(answered.asked.iter().map(|asked| asked.row), &sample, metric, seed);
     let far = far.chunks_exact(given.dim().max(1)).map(GraphQuestion::of_row).collect();
@@ -73,14 +74,14 @@ pub fn certify(
         unreachable: graph.reachable().iter().filter(|reached| !**reached).count() as u64,
         queries: answered.asked.len() as u64,
         source,
-        calibration: calibration(&answered.vectors, &answered.lengths(metric), depth),
+        calibration: calibrate_ranks(&answered.vectors, &answered.lengths(metric), depth),
         ..Certificate::default()
     };
     let links = arranged.layout.view();
     let served = ServedRows { rows: given, row_type: rows.served_as };
     let view =
         ShardView { codes: arranged.codes.view(), links: &links, order: Some(links.order()), rows: &served, metric };
-    let slots = slots(links.order());
+    let slots = invert_order(links.order());
     let asked_with = |kind| MeasuredQuestions { answered: &answered, slots: &slots, kind };
     for ef in gate.widths() {
         control.check()?;
@@ -129,7 +130,7 @@ fn ground_truth(answered: &AnsweredQuestions<'_>, source: QuerySource, rows: &dy
 }
 
 /// Searches that a certificate takes: for each question the exact one, and two for each beam width; and the exact ones of far questions.
-pub fn searches(n: usize, gate: &RecallGate<'_>) -> u64 {
+pub fn count_searches(n: usize, gate: &RecallGate<'_>) -> u64 {
     let asked = match gate.questions {
         Some(questions) if !questions.is_empty() => questions.len().min(HELD_OUT),
         _ => n.min(QUERIES),
@@ -164,7 +165,7 @@ impl MeasuredQuestions<'_> {
         asked: &GraphQuestion<'_>,
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
-    ) -> Hits<Scored> {
+    ) -> SearchHits<Scored> {
         let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
         let params = SearchParams { left_out, adaptive: self.kind == BeamKind::Adaptive, ..*params };
         planned.search_graph_alone(asked.row, &params, scratch)
@@ -185,7 +186,7 @@ fn measure_expansions(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, 
         let params = SearchParams { expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
         questions.search(planned, asked, &params, scratch).cost.expanded
     };
-    expansions(ef, questions.answered.asked.par_iter().map_init(SearchScratch::default, one).collect())
+    summarize_expansions(ef, questions.answered.asked.par_iter().map_init(SearchScratch::default, one).collect())
 }
 
 /// Measures one beam width, searched as it is served: with the margins and bounds of the certificate.
@@ -199,12 +200,13 @@ fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) 
             let mut search = |k: usize| questions.search(planned, asked, &SearchParams::new(k, ef), scratch);
             let found = search(10);
             let cost = found.cost;
-            let at_10 = share(&exactly(planned, found.hits, asked.row), exact, 10);
-            let at_100 = if wide { share(&exactly(planned, search(100).hits, asked.row), exact, 100) } else { 0.0 };
+            let at_10 = recall_share(&exactly(planned, found.hits, asked.row), exact, 10);
+            let at_100 =
+                if wide { recall_share(&exactly(planned, search(100).hits, asked.row), exact, 100) } else { 0.0 };
             (at_10, at_100, cost.total(), cost.scored)
         })
         .collect();
-    mean(ef, wide, &measured)
+    average_recall(ef, wide, &measured)
 }
 
 /// Measures recall through filters.
@@ -220,14 +222,14 @@ fn filtered(
         .map(|(asked, nearest)| FilteredQuestion { row: asked.row, same: rows.documents_with(asked), nearest })
         .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, scratch: &mut SearchScratch| {
-        let mut all = vec![Hits::default(); queries.len()];
-        let mut found = |number: usize, mut hits: Hits<Scored>| {
+        let mut all = vec![SearchHits::default(); queries.len()];
+        let mut found = |number: usize, mut hits: SearchHits<Scored>| {
             hits.hits.truncate(params.k);
             if let (Some(place), Some(row)) = (all.get_mut(number), queries.get(number)) {
-                *place = Hits { hits: exactly(planned, hits.hits, row), ..hits };
+                *place = SearchHits { hits: exactly(planned, hits.hits, row), ..hits };
             }
         };
-        for left in planned.search(&Question::all(queries), params, scratch, &mut found) {
+        for left in planned.search(&PlannedQuestion::all(queries), params, scratch, &mut found) {
             let hits = exact_scan(view.rows, &[left.query], params.k, view.metric, params.allowed, |_| true).pop();
             found(left.number, left.found(hits.unwrap_or_default()));
         }
@@ -242,7 +244,7 @@ mod tests {
     use dyad_index::format::RowType;
     use dyad_index::quant::{Codec, Codes};
     use dyad_index::search::{DenseRows, RESCORED};
-    use dyad_index::{Graph, Layer, Metric};
+    use dyad_index::{Graph, GraphLayer, Metric};
 
     use super::*;
 
@@ -256,7 +258,7 @@ mod tests {
         let values = [1.0, 0.0, 0.8, 0.6, 0.6, 0.8, 0.0, 1.0];
         let rows = DenseRows::new(&values, 2);
         let lists = [vec![1], vec![0, 2], vec![1], vec![2]];
-        let graph = Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2, 3], &lists)] };
+        let graph = Graph { entry: 0, layers: vec![GraphLayer::from_lists(vec![0, 1, 2, 3], &lists)] };
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 1, links_added: 0 };
@@ -280,7 +282,7 @@ mod tests {
         let rows = DenseRows::new(&values, dim);
         let lists: Vec<Vec<u32>> =
             (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
-        let graph = Graph { entry: 0, layers: vec![Layer::from_lists((0..n as u32).collect(), &lists)] };
+        let graph = Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)] };
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 0));
         let arranged = Arranged::new(&graph, &codes).unwrap();
         let repaired = Repaired { graph, unreachable_before: 0, links_added: 0 };

@@ -5,11 +5,11 @@
 //! allowed themselves, nor are others with their vectors.
 
 use dyad_index::search::{NodeSet, SCAN_BATCH, SearchParams, SearchScratch, filter_scans};
-use dyad_index::{Certificate, FilteredRecall, Hits, RecallPoint, Scored};
+use dyad_index::{Certificate, FilteredRecall, RecallPoint, Scored, SearchHits};
 use rayon::prelude::*;
 
 use super::order;
-use super::recall::{mean, share};
+use super::recall::{average_recall, recall_share};
 use crate::control::JobControl;
 use crate::error::Error;
 
@@ -49,7 +49,7 @@ pub(super) struct SearchedShard<'a> {
 pub(super) fn certify_filtered(
     asked: &[FilteredQuestion<'_>],
     searched: &SearchedShard<'_>,
-    search: impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<Hits<Scored>> + Sync,
+    search: impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<SearchHits<Scored>> + Sync,
     control: JobControl<'_>,
 ) -> Result<Vec<FilteredRecall>, Error> {
     let asked: Vec<FilteredQuestion<'_>> =
@@ -69,7 +69,7 @@ pub(super) fn certify_filtered(
 /// The live nodes that a filter allows, the same on every machine.
 fn filter(share: f64, asked: &[FilteredQuestion<'_>], searched: &SearchedShard<'_>) -> NodeSet {
     let mut allowed = NodeSet::new(searched.nodes);
-    allowed.extend(order::chosen(searched.nodes, share, searched.seed ^ FILTER_SEED));
+    allowed.extend(order::choose_numbers(searched.nodes, share, searched.seed ^ FILTER_SEED));
     if let Some(live) = searched.live {
         allowed.intersect_with(live);
     }
@@ -84,7 +84,7 @@ fn sweep(
     asked: &[FilteredQuestion<'_>],
     allowed: &NodeSet,
     searched: &SearchedShard<'_>,
-    search: &(impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<Hits<Scored>> + Sync),
+    search: &(impl Fn(&[&[f32]], &SearchParams<'_>, &mut SearchScratch) -> Vec<SearchHits<Scored>> + Sync),
     control: JobControl<'_>,
 ) -> Result<Vec<RecallPoint>, Error> {
     let scans = |ef| filter_scans(ef, allowed.len(), searched.nodes);
@@ -108,8 +108,8 @@ fn sweep(
         let batch = |scratch: &mut SearchScratch, batch: &[(&[f32], &[Scored])]| {
             let rows: Vec<&[f32]> = batch.iter().map(|(row, _)| *row).collect();
             let found = search(&rows, &params, scratch).into_iter().zip(batch);
-            let one = |(found, (_, nearest)): (Hits<Scored>, &(&[f32], &[Scored]))| {
-                (share(&found.hits, nearest, k), 0.0, found.cost.total(), found.cost.scored)
+            let one = |(found, (_, nearest)): (SearchHits<Scored>, &(&[f32], &[Scored]))| {
+                (recall_share(&found.hits, nearest, k), 0.0, found.cost.total(), found.cost.scored)
             };
             found.map(one).collect::<Vec<_>>()
         };
@@ -118,7 +118,7 @@ fn sweep(
             .map_init(SearchScratch::default, |scratch, part| batch(scratch, part))
             .collect();
         let enough = !known.is_empty() && 2 * known.len() * step >= asked.len();
-        enough.then(|| mean(ef, false, &measured.concat()))
+        enough.then(|| average_recall(ef, false, &measured.concat()))
     };
     let mut recall = Vec::new();
     if EF_SWEEP.first().is_none_or(|narrowest| scans(*narrowest)) {

@@ -8,17 +8,19 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use dyad_index::ground_truth::CertificateQuestions;
-use dyad_index::search::{ExactRows as _, Hits, NodeSet, SCAN_BATCH, SearchParams, SearchScratch, SlotLinks as _};
+use dyad_index::search::{
+    ExactRows as _, NodeSet, SCAN_BATCH, SearchHits, SearchParams, SearchScratch, SlotLinks as _,
+};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Certificate, ExpansionPoint, FilteredRecall, GroundTruth, QuerySource, RecallPoint, Scored};
 use rayon::prelude::*;
 
-use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibration, length, slots};
+use super::calibration::{DEEPEST_RANK, SAMPLE_SEED, calibrate_ranks, invert_order, score_length};
 use super::certify_filtered::{FilteredQuestion, SearchedShard, certify_filtered};
 use super::certify_questions::QUERIES;
 use super::far_questions::far_questions;
 use super::order;
-use super::recall::{expansions, mean, share};
+use super::recall::{average_recall, recall_share, summarize_expansions};
 use super::recall_gate::EF_SWEEP;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -39,7 +41,7 @@ pub fn certify_live(
     live: &NodeSet,
     control: JobControl<'_>,
 ) -> Result<Certificate, Error> {
-    let slots = slots(shard.graph().order());
+    let slots = invert_order(shard.graph().order());
     let searched = LiveSearch { shard, live, slots: &slots };
     let asked = queries(shard, &truth.questions);
     let lists = lists(&searched, truth, &asked, control)?;
@@ -51,7 +53,7 @@ pub fn certify_live(
     let distinct: Vec<Vec<Scored>> = lists.par_iter().map(|list| searched.distinct(list)).collect();
     let depth = distinct.iter().map(Vec::len).min().unwrap_or(0);
     let before = shard.certificate();
-    let lengths: Vec<f32> = asked.iter().map(|asked| length(&asked.row, shard.meta().model.metric)).collect();
+    let lengths: Vec<f32> = asked.iter().map(|asked| score_length(&asked.row, shard.meta().model.metric)).collect();
     let mut certificate = Certificate {
         vectors: live.len() as u64,
         unreachable_before_repair: before.unreachable_before_repair,
@@ -59,7 +61,7 @@ pub fn certify_live(
         unreachable: before.unreachable,
         queries: asked.len() as u64,
         source,
-        calibration: calibration(&distinct, &lengths, depth),
+        calibration: calibrate_ranks(&distinct, &lengths, depth),
         expansions: Vec::new(),
         recall: Vec::new(),
         adaptive: Vec::new(),
@@ -113,7 +115,7 @@ pub fn stored_ground_truth(shard: &DenseShard, path: &Path) -> Result<GroundTrut
     if path.exists() {
         return Ok(GroundTruth::open(path, shard.meta().model.dim, n)?);
     }
-    let nodes = order::sample(n, QUERIES, shard.meta().build.seed ^ SAMPLE_SEED);
+    let nodes = order::sample_numbers(n, QUERIES, shard.meta().build.seed ^ SAMPLE_SEED);
     Ok(GroundTruth { questions: CertificateQuestions::Nodes(nodes), neighbours: Vec::new(), nodes: n })
 }
 
@@ -127,7 +129,7 @@ pub fn nearest_of(
     let nodes = shard.len();
     let asked = queries(shard, &questions);
     let unknown = GroundTruth { questions, neighbours: Vec::new(), nodes };
-    let (live, slots) = (NodeSet::all(nodes), slots(shard.graph().order()));
+    let (live, slots) = (NodeSet::all(nodes), invert_order(shard.graph().order()));
     let searched = LiveSearch { shard, live: &live, slots: &slots };
     let lists = lists(&searched, &unknown, &asked, control)?;
     let depth = lists.iter().map(Vec::len).min().unwrap_or(0);
@@ -144,7 +146,7 @@ fn far(
 ) -> Vec<RecallPoint> {
     let (shard, live) = (searched.shard, searched.live);
     let (metric, seed) = (shard.meta().model.metric, shard.meta().build.seed);
-    let nodes = order::sample(shard.len(), QUERIES, seed ^ SAMPLE_SEED);
+    let nodes = order::sample_numbers(shard.len(), QUERIES, seed ^ SAMPLE_SEED);
     let sample = queries(shard, &CertificateQuestions::Nodes(nodes));
     let sample: Vec<&[f32]> = sample.iter().map(|document| document.row.as_slice()).collect();
     let far = far_questions(asked.iter().map(|asked| asked.row.as_slice()), &sample, metric, seed);
@@ -156,10 +158,10 @@ fn far(
         let params = SearchParams { adaptive: true, ..SearchParams::new(10, point.ef) };
         let one = |(asked, exact): (&LiveQuestion, &Vec<Scored>)| {
             let found = searched.search(asked, certificate, &params);
-            (share(&found.hits, exact, 10), 0.0, found.cost.total(), found.cost.scored)
+            (recall_share(&found.hits, exact, 10), 0.0, found.cost.total(), found.cost.scored)
         };
         let measured: Vec<(f64, f64, u64, u64)> = far.par_iter().zip(&exact).map(one).collect();
-        mean(point.ef, false, &measured)
+        average_recall(point.ef, false, &measured)
     };
     widths.iter().map(at).collect()
 }
@@ -247,14 +249,14 @@ fn lists(
 struct Unbounded {
     ef: usize,
     /// By question.
-    found: Vec<Hits<Scored>>,
+    found: Vec<SearchHits<Scored>>,
     /// All of them compared all live nodes.
     scans: bool,
 }
 
 impl Unbounded {
     fn expansions(&self, ef: usize) -> ExpansionPoint {
-        expansions(ef, self.found.iter().map(|found| found.cost.expanded).collect())
+        summarize_expansions(ef, self.found.iter().map(|found| found.cost.expanded).collect())
     }
 }
 
@@ -293,7 +295,7 @@ impl LiveSearch<'_> {
     }
 
     /// The hits of a question, itself left out where it is a document, deleted or not.
-    fn search(&self, asked: &LiveQuestion, certificate: &Certificate, params: &SearchParams<'_>) -> Hits<Scored> {
+    fn search(&self, asked: &LiveQuestion, certificate: &Certificate, params: &SearchParams<'_>) -> SearchHits<Scored> {
         let left_out = asked.node.and_then(|node| self.slots.get(node as usize)).map(std::slice::from_ref);
         let (live, certificate) = (some_are_deleted(self.shard, self.live), Some(certificate));
         self.shard.search(&asked.row, &SearchParams { live, certificate, left_out, ..*params })
@@ -307,7 +309,8 @@ fn search_unbounded(
     certificate: &Certificate,
 ) -> Unbounded {
     let params = SearchParams { adaptive: true, expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
-    let found: Vec<Hits<Scored>> = asked.par_iter().map(|asked| searched.search(asked, certificate, &params)).collect();
+    let found: Vec<SearchHits<Scored>> =
+        asked.par_iter().map(|asked| searched.search(asked, certificate, &params)).collect();
     let scans = found.iter().all(|found| found.cost.scans > 0 && found.cost.expanded == 0);
     Unbounded { ef, found, scans }
 }
@@ -328,11 +331,11 @@ fn measure(
     let one = |(asked, list): (&LiveQuestion, &Vec<Scored>)| {
         let search = |k: usize| searched.search(asked, certificate, &SearchParams::new(k, ef));
         let found = search(10);
-        let at_100 = if wide { share(&search(100).hits, list, 100) } else { 0.0 };
-        (share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
+        let at_100 = if wide { recall_share(&search(100).hits, list, 100) } else { 0.0 };
+        (recall_share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).map(one).collect();
-    mean(ef, wide, &measured)
+    average_recall(ef, wide, &measured)
 }
 
 /// Measures adaptive searches as they are served: what is found without a bound on expansions is searched again where it has
@@ -346,7 +349,7 @@ fn measure_adaptive(
 ) -> RecallPoint {
     let wide = is_wide(ef, lists);
     let bound = certificate.expansion_bound(10, ef.max(10));
-    let one = |((asked, list), unbounded): ((&LiveQuestion, &Vec<Scored>), &Hits<Scored>)| {
+    let one = |((asked, list), unbounded): ((&LiveQuestion, &Vec<Scored>), &SearchHits<Scored>)| {
         let search = |k: usize| {
             searched.search(asked, certificate, &SearchParams { adaptive: true, ..SearchParams::new(k, ef) })
         };
@@ -354,11 +357,11 @@ fn measure_adaptive(
         let expanded = unbounded.cost.expanded;
         let is_cut = expanded > 0 && bound.is_some_and(|bound| expanded >= bound as u64);
         let found = if is_cut { search(10) } else { unbounded.clone() };
-        let at_100 = if wide { share(&search(100).hits, list, 100) } else { 0.0 };
-        (share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
+        let at_100 = if wide { recall_share(&search(100).hits, list, 100) } else { 0.0 };
+        (recall_share(&found.hits, list, 10), at_100, found.cost.total(), found.cost.scored)
     };
     let measured: Vec<(f64, f64, u64, u64)> = asked.par_iter().zip(lists).zip(&unbounded.found).map(one).collect();
-    mean(ef, wide, &measured)
+    average_recall(ef, wide, &measured)
 }
 
 /// Measures recall through filters.
@@ -375,7 +378,7 @@ fn filtered(
     let asked: Vec<_> =
         pairs.map(|((asked, nearest), same)| FilteredQuestion { row: &asked.row, same, nearest }).collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
-        let mut all = vec![Hits::default(); queries.len()];
+        let mut all = vec![SearchHits::default(); queries.len()];
         shard.search_batch(queries, params, |number, hits| {
             if let Some(place) = all.get_mut(number) {
                 *place = hits;

@@ -7,9 +7,9 @@ use dyad_index::search::{RowRange, SCAN_BATCH, VectorRows, exact_scan};
 use dyad_index::{Metric, QuerySource, Scored, VectorGroups};
 use rayon::prelude::*;
 
-use super::calibration::{SAMPLE_SEED, length};
+use super::calibration::{SAMPLE_SEED, score_length};
 use super::order;
-use super::recall::others;
+use super::recall::drop_own_hit;
 use super::recall_gate::RecallGate;
 use crate::control::JobControl;
 use crate::error::Error;
@@ -91,7 +91,7 @@ pub(super) fn ask<'a>(
     gate: &RecallGate<'a>,
     seed: u64,
 ) -> (Vec<GraphQuestion<'a>>, QuerySource) {
-    let sample = |n: usize, limit: usize| order::sample(n, limit, seed ^ SAMPLE_SEED).into_iter();
+    let sample = |n: usize, limit: usize| order::sample_numbers(n, limit, seed ^ SAMPLE_SEED).into_iter();
     match gate.questions {
         Some(questions) if !questions.is_empty() => {
             let asked = sample(questions.len(), HELD_OUT).map(|at| GraphQuestion::of_row(questions.row(at)));
@@ -134,7 +134,7 @@ impl<'a> AnsweredQuestions<'a> {
 
     /// The length of each as margins are divided by it.
     pub(super) fn lengths(&self, metric: Metric) -> Vec<f32> {
-        self.asked.iter().map(|asked| length(asked.row, metric)).collect()
+        self.asked.iter().map(|asked| score_length(asked.row, metric)).collect()
     }
 }
 
@@ -164,7 +164,7 @@ fn exact(
                     return Err(Error::Cancelled);
                 }
                 let found = found.hits.into_iter().map(|hit| Scored { node: first as u32 + hit.node, ..hit });
-                nearest.extend(others(found.collect(), asked.vector, depth));
+                nearest.extend(drop_own_hit(found.collect(), asked.vector, depth));
                 nearest.sort_unstable_by(|a, b| b.cmp(a));
                 nearest.truncate(depth);
             }
@@ -194,7 +194,11 @@ mod tests {
             for at_once in [15, 100, 350, 700, 1_000] {
                 let exact = exact(&asked, &rows, at_once, 20, metric, JobControl::silent()).unwrap();
                 for (asked, exact) in asked.iter().zip(exact) {
-                    assert_eq!(exact, others(flat(&rows, asked.row, 21, metric, None), asked.vector, 20), "{at_once}");
+                    assert_eq!(
+                        exact,
+                        drop_own_hit(flat(&rows, asked.row, 21, metric, None), asked.vector, 20),
+                        "{at_once}"
+                    );
                 }
             }
         }

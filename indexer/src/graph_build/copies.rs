@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn find(rows: &[[f32; 2]]) -> Copies {
-        Copies::find(&QuestionVectors::of(rows.concat(), 2)).unwrap()
+        Copies::find(&QuestionVectors::new(rows.concat(), 2)).unwrap()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use dyad_index::Metric;
 
-use super::calibration::{SAMPLE_SEED, length};
+use super::calibration::{SAMPLE_SEED, score_length};
 use super::order;
 
 /// How many there are at most.
@@ -28,7 +28,7 @@ pub(super) fn far_questions<'a>(
     }
     // A direction by chance, the same on every machine.
     let mut direction = vec![-1.0 / (dim as f32).sqrt(); dim];
-    for at in order::chosen(dim, 0.5, seed ^ SAMPLE_SEED) {
+    for at in order::choose_numbers(dim, 0.5, seed ^ SAMPLE_SEED) {
         if let Some(value) = direction.get_mut(at as usize) {
             *value = -*value;
         }
@@ -39,7 +39,7 @@ pub(super) fn far_questions<'a>(
         let moved: Vec<f32> =
             parts.map(|((value, mean), across)| value - 2.0 * mean + squared.sqrt() * across).collect();
         let scale = match metric {
-            Metric::Cosine => length(&moved, Metric::Dot).max(f32::MIN_POSITIVE),
+            Metric::Cosine => score_length(&moved, Metric::Dot).max(f32::MIN_POSITIVE),
             Metric::Dot | Metric::L2 => 1.0,
         };
         all.extend(moved.iter().map(|value| value / scale));

@@ -11,7 +11,7 @@
 //! 4. lists are capped by the diversity heuristic ([`super::select`]) at M links, 2M in layer 0.
 
 use dyad_index::search::VectorRows;
-use dyad_index::{Graph, Layer};
+use dyad_index::{Graph, GraphLayer};
 use rayon::prelude::*;
 
 use super::graph::BuildParams;
@@ -38,19 +38,19 @@ pub struct NeighbourLists {
 /// Derives the layers. The entry point is the lowest node of the highest layer. `lists` must not be empty.
 pub fn freeze(lists: &NeighbourLists, rows: &dyn VectorRows, params: &BuildParams) -> Graph {
     let top = lists.levels.iter().copied().max().unwrap_or(0);
-    let layers: Vec<Layer> =
+    let layers: Vec<GraphLayer> =
         (0..=top).map(|layer| freeze_layer(lists, rows, layer, params.cap(usize::from(layer)))).collect();
     let entry = layers.last().and_then(|layer| layer.nodes.first().copied()).unwrap_or(0);
     Graph { entry, layers }
 }
 
-fn freeze_layer(lists: &NeighbourLists, rows: &dyn VectorRows, layer: u8, cap: usize) -> Layer {
+fn freeze_layer(lists: &NeighbourLists, rows: &dyn VectorRows, layer: u8, cap: usize) -> GraphLayer {
     let nodes: Vec<u32> = (0..lists.levels.len() as u32).filter(|&node| lists.levels[node as usize] >= layer).collect();
     let mut candidates: Vec<Vec<u32>> = nodes.par_iter().map(|&node| targets(lists, node, layer)).collect();
     symmetrise(&nodes, &mut candidates);
     let kept: Vec<Vec<u32>> =
         nodes.par_iter().zip(&candidates).map(|(&node, candidates)| select(rows, node, candidates, cap)).collect();
-    Layer::from_lists(nodes, &kept)
+    GraphLayer::from_lists(nodes, &kept)
 }
 
 /// The union of a node's lists at `layer` and above, restricted to nodes of `layer`; ascending, distinct.

@@ -153,7 +153,7 @@ pub(super) fn insert_all<'a>(
     params: &BuildParams,
     control: JobControl<'_>,
 ) -> Result<Hnsw<'a, u32, NodeDistance<'a>>, Error> {
-    let order = order::shuffled(n, params.seed);
+    let order = order::shuffle_numbers(n, params.seed);
     let graph = Hnsw::new(params.m, n, MAX_LAYERS, params.ef_construction, distance);
     let insert = |node: &u32| {
         if !control.cancel.is_cancelled() {

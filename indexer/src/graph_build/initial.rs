@@ -148,15 +148,16 @@ impl<'a> InitialGraph<'a> {
 mod tests {
     use dyad_index::quant::{Codec, Codes};
     use dyad_index::search::DenseRows;
-    use dyad_index::{Arranged, Graph, Layer, Layout, Metric, VectorGroups};
+    use dyad_index::{Arranged, Graph, GraphLayer, GraphLayout, Metric, VectorGroups};
 
     use super::*;
 
     /// A path of six nodes, of which 1, 3 and 4 are on layer 1.
-    fn path() -> Layout {
+    fn path() -> GraphLayout {
         let lists: Vec<Vec<u32>> = vec![vec![1], vec![0, 2], vec![1, 3], vec![2, 4], vec![3, 5], vec![4]];
-        let upper = Layer::from_lists(vec![1, 3, 4], &[vec![3], vec![1, 4], vec![3]]);
-        Layout::new(&Graph { entry: 3, layers: vec![Layer::from_lists((0..6).collect(), &lists), upper] }).unwrap()
+        let upper = GraphLayer::from_lists(vec![1, 3, 4], &[vec![3], vec![1, 4], vec![3]]);
+        GraphLayout::new(&Graph { entry: 3, layers: vec![GraphLayer::from_lists((0..6).collect(), &lists), upper] })
+            .unwrap()
     }
 
     #[test]

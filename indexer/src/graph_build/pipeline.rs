@@ -115,7 +115,7 @@ impl GraphBuild<'_> {
         let input = BuildInput { rows: self.rows, codes: &codes, initial };
         let graph =
             self.step("graph", Unit::Documents, Some(n), || self.builder.build(&input, self.params, self.control))?;
-        let repaired = self.step("repair", Unit::Nodes, Some(repair::steps(&graph)), || {
+        let repaired = self.step("repair", Unit::Nodes, Some(repair::count_steps(&graph)), || {
             repair(graph, self.rows, metric, self.params, self.control)
         })?;
         if self.metric == Metric::Dot {
@@ -136,7 +136,7 @@ impl GraphBuild<'_> {
         let distinct = groups.map_or(self.rows.len(), VectorGroups::len);
         let rows = ShardVectors { given: self.rows, served_as: self.row_type, groups };
         let Certified { certificate, ground_truth } =
-            self.step("certificate", Unit::Searches, Some(certify::searches(distinct, &self.gate)), || {
+            self.step("certificate", Unit::Searches, Some(certify::count_searches(distinct, &self.gate)), || {
                 certify(repaired, &arranged, rows, &self.gate, self.params.seed, self.control)
             })?;
         if certificate.unreachable > 0 {

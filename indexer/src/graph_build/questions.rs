@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use dyad_corpus::embeddings::EmbeddingsReader;
 use dyad_files::is_lfs_pointer_file;
-use dyad_files::npy::{Dtype, NpyError, NpyFile};
+use dyad_files::npy::{NpyDtype, NpyError, NpyFile};
 use dyad_index::search::VectorRows;
 use dyad_index::{Metric, ModelRecord};
 
@@ -47,7 +47,7 @@ impl QuestionVectors {
     }
 
     /// Vectors of `dim` values, one after another.
-    pub(crate) fn of(values: Vec<f32>, dim: usize) -> Self {
+    pub(crate) fn new(values: Vec<f32>, dim: usize) -> Self {
         Self { values, dim }
     }
 
@@ -151,7 +151,7 @@ fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
         return Err(dyad_corpus::Error::LfsPointer { path: path.to_owned() }.into());
     }
     let mut file = NpyFile::open(path).map_err(refused)?;
-    file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
+    file.check_dtype(&[NpyDtype::F32, NpyDtype::F16]).map_err(refused)?;
     let (rows, dim) = file.rows_and_columns().map_err(refused)?;
     // A row of no values takes no bytes, so that their number is whatever the header says.
     let numbers = if dim == 0 { Vec::new() } else { chosen(rows, seed) };
@@ -165,7 +165,7 @@ fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
 
 /// The rows that are sampled: at most [`HELD_OUT`], by seed.
 fn chosen(rows: usize, seed: u64) -> Vec<u32> {
-    order::sample(rows.min(u32::MAX as usize), HELD_OUT, seed ^ SAMPLE_SEED)
+    order::sample_numbers(rows.min(u32::MAX as usize), HELD_OUT, seed ^ SAMPLE_SEED)
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
         let n = 3 * HELD_OUT;
         let body = f32s(&(0..n).flat_map(|row| [1.0, row as f32]).collect::<Vec<f32>>());
         let questions = read(&npy(&HEADER.replace("(2, 2)", &format!("({n}, 2)")), &body), 2).unwrap();
-        let numbers = order::sample(n, HELD_OUT, 7 ^ SAMPLE_SEED);
+        let numbers = order::sample_numbers(n, HELD_OUT, 7 ^ SAMPLE_SEED);
         assert_eq!((questions.len(), numbers.len()), (HELD_OUT, HELD_OUT));
         for (at, number) in (0..).zip(numbers) {
             let row = questions.row(at);

@@ -3,7 +3,7 @@
 use dyad_index::{ExpansionPoint, RecallPoint, Scored};
 
 /// The means of what single questions found: recall@10 and @100, scores computed, and of these from rows.
-pub(super) fn mean(ef: usize, wide: bool, measured: &[(f64, f64, u64, u64)]) -> RecallPoint {
+pub(super) fn average_recall(ef: usize, wide: bool, measured: &[(f64, f64, u64, u64)]) -> RecallPoint {
     // Summed in order, so that the same graph has the same certificate for any number of threads.
     let (at_10, at_100, computed, scored) =
         measured.iter().fold((0.0, 0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2, sum.3 + one.3));
@@ -18,7 +18,7 @@ pub(super) fn mean(ef: usize, wide: bool, measured: &[(f64, f64, u64, u64)]) -> 
 }
 
 /// What half, 90, 95 and 99 % of the searches expand at most.
-pub(super) fn expansions(ef: usize, mut expanded: Vec<u64>) -> ExpansionPoint {
+pub(super) fn summarize_expansions(ef: usize, mut expanded: Vec<u64>) -> ExpansionPoint {
     expanded.sort_unstable();
     let quantile = |percent: usize| {
         let rank = (expanded.len() * percent).div_ceil(100).max(1);
@@ -28,14 +28,14 @@ pub(super) fn expansions(ef: usize, mut expanded: Vec<u64>) -> ExpansionPoint {
 }
 
 /// The first `depth` hits that are not `node`.
-pub(super) fn others(mut hits: Vec<Scored>, node: Option<u32>, depth: usize) -> Vec<Scored> {
+pub(super) fn drop_own_hit(mut hits: Vec<Scored>, node: Option<u32>, depth: usize) -> Vec<Scored> {
     hits.retain(|hit| Some(hit.node) != node);
     hits.truncate(depth);
     hits
 }
 
 /// Share of the first `k` exact hits that `hits` matches among its own first `k`; 1 where there is nothing to find.
-pub(super) fn share(hits: &[Scored], exact: &[Scored], k: usize) -> f64 {
+pub(super) fn recall_share(hits: &[Scored], exact: &[Scored], k: usize) -> f64 {
     let exact = exact.get(..k).unwrap_or(exact);
     let Some(last) = exact.last() else { return 1.0 };
     let found = hits.iter().take(exact.len()).filter(|hit| hit.score >= last.score).count();
@@ -53,18 +53,18 @@ mod tests {
     #[test]
     fn expansions_are_told_by_the_nearest_rank() {
         let told = |expanded: std::ops::RangeInclusive<u64>| {
-            let point = expansions(16, expanded.rev().collect());
+            let point = summarize_expansions(16, expanded.rev().collect());
             (point.ef, point.p50, point.p90, point.p95, point.p99)
         };
         assert_eq!((told(1..=200), told(1..=3)), ((16, 100, 180, 190, 198), (16, 2, 3, 3, 3)));
-        assert_eq!(expansions(16, Vec::new()), ExpansionPoint { ef: 16, p50: 0, p90: 0, p95: 0, p99: 0 });
+        assert_eq!(summarize_expansions(16, Vec::new()), ExpansionPoint { ef: 16, p50: 0, p90: 0, p95: 0, p99: 0 });
     }
 
     #[test]
     fn shares_count_hits_as_near_as_the_last_exact_one() {
         let exact = scored(&[0.9, 0.8, 0.8]);
-        assert!((share(&scored(&[0.9, 0.8, 0.1]), &exact, 10) - 2.0 / 3.0).abs() < 1e-12);
-        assert!((share(&scored(&[0.8, 0.8]), &exact, 2) - 1.0).abs() < 1e-12);
-        assert!((share(&[], &[], 10) - 1.0).abs() < 1e-12);
+        assert!((recall_share(&scored(&[0.9, 0.8, 0.1]), &exact, 10) - 2.0 / 3.0).abs() < 1e-12);
+        assert!((recall_share(&scored(&[0.8, 0.8]), &exact, 2) - 1.0).abs() < 1e-12);
+        assert!((recall_share(&[], &[], 10) - 1.0).abs() < 1e-12);
     }
 }

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 
 use dyad_index::search::{GraphLinks, HnswScratch, VectorRows, hnsw_search};
-use dyad_index::{Graph, Layer, Metric, Scored};
+use dyad_index::{Graph, GraphLayer, Metric, Scored};
 
 use super::graph::BuildParams;
 use crate::control::JobControl;
@@ -44,7 +44,7 @@ pub struct Repaired {
 /// Makes every node of every layer reachable from the entry point, keeping each node's links within its cap.
 ///
 /// The nodes that link to a component are the nearest by `metric`. Advances progress by one per node of each layer, of which
-/// there are [`steps()`]. Returns [`Error::Cancelled`] soon after it is cancelled.
+/// there are [`count_steps()`]. Returns [`Error::Cancelled`] soon after it is cancelled.
 pub fn repair(
     graph: Graph,
     rows: &dyn VectorRows,
@@ -62,14 +62,14 @@ pub fn repair(
         unreachable_before = repair.reached.iter().filter(|parent| **parent == NONE).count() as u64;
         repair.connect(ComparedRows { rows, metric }, &mut scratch, control)?;
         links_added += repair.links_added;
-        layers.push(Layer::from_lists(repair.nodes, &repair.lists));
+        layers.push(GraphLayer::from_lists(repair.nodes, &repair.lists));
     }
     layers.reverse();
     Ok(Repaired { graph: Graph { entry, layers }, unreachable_before, links_added })
 }
 
 /// Nodes that a repair checks: those of all layers together.
-pub fn steps(graph: &Graph) -> u64 {
+pub fn count_steps(graph: &Graph) -> u64 {
     graph.layers.iter().map(|layer| layer.nodes.len() as u64).sum()
 }
 
@@ -106,7 +106,7 @@ impl GraphLinks for LayerRepair {
 }
 
 impl LayerRepair {
-    fn new(layer: Layer, entry: u32, cap: usize) -> Self {
+    fn new(layer: GraphLayer, entry: u32, cap: usize) -> Self {
         let lists = layer.nodes.iter().map(|&node| layer.neighbours(node).to_vec()).collect();
         let reached = vec![NONE; layer.nodes.len()];
         let mut layer = Self { entry, cap, nodes: layer.nodes, lists, reached, links_added: 0 };

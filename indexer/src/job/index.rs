@@ -152,7 +152,7 @@ pub fn build_index(
     let shards = built.iter().map(DraftShard::built).collect();
     let min_recall = config.target.map(RecallTarget::kept);
     let context = source.context().stored();
-    let draft = Draft { min_recall, context, logit_scale, ..Draft::of(&model, language, &change, shards) };
+    let draft = Draft { min_recall, context, logit_scale, ..Draft::new(&model, language, &change, shards) };
     let manifest = publish(&config.index, draft, config.new_model)?.ok_or(Error::Contended)?;
     source.published();
     kept.published();

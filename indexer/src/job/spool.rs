@@ -7,7 +7,7 @@ use dyad_corpus::{Document, Metadata, PassagePlace};
 use dyad_index::TextLanguage;
 use dyad_index::lexical::{PlacesWriter, TextDocument, TextPlace, TextWriter};
 use dyad_index::shard::{DOCUMENTS_DIR, TEXT_DIR};
-use dyad_index::storage::{Mapped, Scratch};
+use dyad_index::storage::{MmapFile, ScratchFile};
 use dyad_proto::vector;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -16,7 +16,7 @@ use crate::error::Error;
 /// A shard that still takes documents.
 pub(crate) struct Spool {
     dir: PathBuf,
-    rows: Scratch,
+    rows: ScratchFile,
     keys: Vec<String>,
     text: TextWriter,
     places: PlacesWriter,
@@ -29,7 +29,7 @@ pub(crate) struct Spooled {
     /// The future directory of the shard.
     pub(crate) dir: PathBuf,
     /// Rows of f32, in an unlinked file.
-    pub(crate) rows: Mapped,
+    pub(crate) rows: MmapFile,
     /// Key of each node.
     pub(crate) keys: Vec<String>,
     /// Digest of the documents and their vectors, in order.
@@ -54,7 +54,7 @@ impl Spool {
         let dir = workspace.join(format!("shard-{number:04}"));
         fs_err::create_dir(&dir)?;
         Ok(Self {
-            rows: Scratch::create(&workspace.join(format!("shard-{number:04}.rows")))?,
+            rows: ScratchFile::create(&workspace.join(format!("shard-{number:04}.rows")))?,
             text: match text_bytes {
                 None => TextWriter::create(&dir.join(TEXT_DIR), language)?,
                 Some(bytes) => {

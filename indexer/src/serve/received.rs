@@ -90,7 +90,7 @@ impl ReceivedCall {
         self.sent += bytes;
         if self.sent > MAX_CHANGE_BYTES {
             let limit = MAX_CHANGE_BYTES >> 20;
-            return Err(never(format!(
+            return Err(refuse_for_good(format!(
                 "expected at most {limit} MiB in one call. Send fewer, or use `dyad-indexer upsert` or `delete`"
             )));
         }
@@ -100,12 +100,12 @@ impl ReceivedCall {
         }
         let all = self.memory.limits.memory;
         if self.held > all - all / BEGINNINGS {
-            return Err(never(format!(
+            return Err(refuse_for_good(format!(
                 "expected a call that takes at most {all} bytes of memory (`dyad-indexer serve --call-memory`), {ELEMENT_BYTES} for \
                  each document or key in addition to its bytes. Send fewer, or use `dyad-indexer upsert` or `delete`"
             )));
         }
-        Err(later(format!(
+        Err(refuse_for_now(format!(
             "the calls that are received or wait fill the memory for them ({all} bytes, `dyad-indexer serve --call-memory`). Try \
              again later"
         )))
@@ -118,17 +118,17 @@ impl ReceivedCall {
 }
 
 /// A call that cannot be made now.
-pub(super) fn later(message: String) -> Status {
+pub(super) fn refuse_for_now(message: String) -> Status {
     hinted(Status::resource_exhausted(message), TRY_AGAIN_MS)
 }
 
 /// A call that cannot be made as it is, or not before somebody has made room: sending it again at once is no use.
-pub(super) fn never(message: String) -> Status {
+pub(super) fn refuse_for_good(message: String) -> Status {
     hinted(Status::resource_exhausted(message), -1)
 }
 
 /// A call about which nothing was done, and which can be sent again: to the next server at once, or to this one.
-pub(super) fn unmade(message: String, is_ending: bool) -> Status {
+pub(super) fn refuse_unmade(message: String, is_ending: bool) -> Status {
     hinted(Status::unavailable(message), if is_ending { 0 } else { TRY_AGAIN_MS })
 }
 

@@ -4,7 +4,7 @@ use std::iter::Enumerate;
 use std::path::PathBuf;
 use std::vec::IntoIter;
 
-use dyad_corpus::{Document, Located, MAX_METADATA_BYTES, Metadata, Problem, compact_bytes};
+use dyad_corpus::{CorpusProblem, Document, Located, MAX_METADATA_BYTES, Metadata, compact_bytes};
 use dyad_proto::v1;
 
 use crate::source::DocumentBatch;
@@ -16,7 +16,7 @@ pub(super) fn bytes_of(document: &v1::Document) -> usize {
 }
 
 /// The metadata of a document; none where there are no fields. The error says what was expected and what came.
-pub(super) fn metadata(document: &v1::Document) -> Result<Option<Metadata>, String> {
+pub(super) fn parse_metadata(document: &v1::Document) -> Result<Option<Metadata>, String> {
     if document.metadata_json.is_empty() {
         return Ok(None);
     }
@@ -43,10 +43,10 @@ impl Iterator for SentDocuments {
     fn next(&mut self) -> Option<Self::Item> {
         let (number, message) = self.0.next()?;
         let line = number as u64 + 1;
-        let metadata = match metadata(&message) {
+        let metadata = match parse_metadata(&message) {
             Ok(metadata) => metadata,
             Err(message) => {
-                let problem = Problem::Json { message };
+                let problem = CorpusProblem::Json { message };
                 return Some(Err(dyad_corpus::Error::Line { path: PathBuf::from("metadata_json"), line, problem }));
             }
         };

@@ -9,8 +9,8 @@ use dyad_proto::{v1, validate};
 use serde_json::json;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::received::{CallLimits, CallMemory, later, unmade};
-use super::sent::{bytes_of, metadata};
+use super::received::{CallLimits, CallMemory, refuse_for_now, refuse_unmade};
+use super::sent::{bytes_of, parse_metadata};
 use super::status::status;
 use super::worker::{ChangeWorker, Wanted, WantedChange};
 use crate::change::ChangeOutcome;
@@ -76,10 +76,11 @@ impl IndexService {
     async fn make(&self, wanted: Wanted) -> Result<Response<v1::ChangeResponse>, Status> {
         if self.stopping.load(Ordering::SeqCst) {
             let message = "this server is about to end; nothing was changed. Send the call again, to the next one";
-            return Err(unmade(message.to_owned(), true));
+            return Err(refuse_unmade(message.to_owned(), true));
         }
         let made = self.changes.make(wanted).await;
-        let made = made.ok_or_else(|| later("too many changes wait for their turn. Try again later".to_owned()))?;
+        let made =
+            made.ok_or_else(|| refuse_for_now("too many changes wait for their turn. Try again later".to_owned()))?;
         let ChangeOutcome { manifest, change, documents_after, .. } = made.map_err(|error| status(&error))?;
         Ok(Response::new(v1::ChangeResponse {
             generation: manifest.map_or(0, |manifest| manifest.generation),
@@ -109,7 +110,7 @@ impl Index for IndexService {
                 for document in request.documents {
                     received.hold(bytes_of(&document))?;
                     // Parsed again when the change is made: what waits is kept as it came.
-                    metadata(&document).map_err(|problem| {
+                    parse_metadata(&document).map_err(|problem| {
                         let number = documents.len();
                         Status::invalid_argument(format!("document {number}: `metadata_json`: {problem}"))
                     })?;

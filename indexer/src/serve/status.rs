@@ -2,19 +2,19 @@
 
 use dyad_corpus::Error as Corpus;
 use dyad_files::LockError;
-use dyad_files::space::{self, Bytes, SpaceError};
+use dyad_files::space::{self, ByteSize, SpaceError};
 use dyad_proto::client::ClientError;
 use tonic::Status;
 
-use super::received::{never, unmade};
+use super::received::{refuse_for_good, refuse_unmade};
 use crate::error::Error;
 
 /// The status of a change that was not made. Causes are in the message.
 pub(super) fn status(error: &Error) -> Status {
     if let Error::Space(SpaceError::Full { dir, needed, free }) = error {
         // Its own text names an option of commands, which a client cannot give.
-        let (dir, needed, free) = (dir.display(), Bytes(*needed), Bytes(*free));
-        return never(format!(
+        let (dir, needed, free) = (dir.display(), ByteSize(*needed), ByteSize(*free));
+        return refuse_for_good(format!(
             "`{dir}` needs about {needed} of disk, and {free} are free; nothing was changed. Free some space"
         ));
     }
@@ -25,7 +25,7 @@ pub(super) fn status(error: &Error) -> Status {
         cause = reason.source();
     }
     if is_full(error) {
-        return never(message);
+        return refuse_for_good(message);
     }
     match error {
         Error::Contended => Status::aborted(message),
@@ -37,10 +37,10 @@ pub(super) fn status(error: &Error) -> Status {
         Error::Corpus(_) => Status::invalid_argument(message),
         Error::Service(source) | Error::Encoder { source, .. } => match source {
             ClientError::Deadline { .. } => Status::deadline_exceeded(message),
-            _ => unmade(message, false),
+            _ => refuse_unmade(message, false),
         },
         Error::Index(dyad_index::Error::NoIndex { .. }) => Status::not_found(message),
-        Error::Index(dyad_index::Error::Locked { .. }) => unmade(message, false),
+        Error::Index(dyad_index::Error::Locked { .. }) => refuse_unmade(message, false),
         _ => Status::internal(message),
     }
 }

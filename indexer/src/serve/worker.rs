@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::sent::SentDocuments;
 use crate::change::{
-    ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConfig, delete_documents, mergeable, upsert_after,
+    ChangeOutcome, DeleteConfig, Operation, Passages, UpsertConfig, delete_documents, select_mergeable, upsert_after,
 };
 use crate::control::{JobControl, Silent};
 use crate::error::Error;
@@ -165,7 +165,7 @@ impl MergeDebt {
     }
 
     fn tell(&mut self, manifest: &Manifest) {
-        let shards: usize = mergeable(&manifest.shards, u64::MAX, false).iter().map(Vec::len).sum();
+        let shards: usize = select_mergeable(&manifest.shards, u64::MAX, false).iter().map(Vec::len).sum();
         if self.is_news(shards) {
             let generation = manifest.generation;
             tracing::warn!(

@@ -27,7 +27,7 @@ pub(super) enum ServicePresence {
 }
 
 impl Absence {
-    pub(super) fn of(time: Duration) -> Self {
+    pub(super) fn new(time: Duration) -> Self {
         Self { time, state: Arc::default() }
     }
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn one_batch_a_minute_asks_whether_a_service_is_back() {
-        let (absence, began) = (Absence::of(Duration::from_mins(1)), Instant::now());
+        let (absence, began) = (Absence::new(Duration::from_mins(1)), Instant::now());
         let at = |seconds| began + Duration::from_secs(seconds);
         assert_eq!(absence.turn(at(0)), ServicePresence::Present);
         absence.clone().failed(at(0), at(10));

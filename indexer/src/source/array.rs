@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use dyad_command::Cancellation;
 use dyad_files::is_lfs_pointer_file;
-use dyad_files::npy::{Dtype, NpyError, NpyFile};
+use dyad_files::npy::{NpyDtype, NpyError, NpyFile};
 use dyad_index::{Metric, ModelRecord};
 
 use super::parquet::{self, KeyColumn, VectorColumn};
@@ -78,7 +78,7 @@ impl ArraySource {
         } else {
             let refused = |error| refused(path, error);
             let file = NpyFile::open(path).map_err(refused)?;
-            file.check_dtype(&[Dtype::F32, Dtype::F16]).map_err(refused)?;
+            file.check_dtype(&[NpyDtype::F32, NpyDtype::F16]).map_err(refused)?;
             let (rows, dim) = file.rows_and_columns().map_err(refused)?;
             (VectorFile::Npy(file), rows, dim, None)
         };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 
-use dyad_corpus::{CorpusReader, Document, KeyLines, Located, Problem, ReadOptions, check_key};
+use dyad_corpus::{CorpusProblem, CorpusReader, Document, KeyLines, Located, ReadOptions, check_key};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::parquet::KeyColumn;
@@ -139,10 +139,10 @@ struct KeyBatch<I> {
 }
 
 impl<I> KeyBatch<I> {
-    fn check(&mut self, key: &str, line: u64) -> Result<(), Problem> {
+    fn check(&mut self, key: &str, line: u64) -> Result<(), CorpusProblem> {
         check_key(key)?;
         match self.seen.insert(xxh3_128(key.as_bytes()), line) {
-            Some(first_line) => Err(Problem::DuplicateKey { key: key.to_owned(), first_line }),
+            Some(first_line) => Err(CorpusProblem::DuplicateKey { key: key.to_owned(), first_line }),
             None => Ok(()),
         }
     }

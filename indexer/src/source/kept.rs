@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dyad_command::Cancellation;
 use dyad_corpus::embeddings::{
-    EarlierRows, EmbeddingsWriter, Header, ModelRecord as EmbeddedBy, VectorType, text_digest,
+    EarlierRows, EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter, VectorType, text_digest,
 };
 use dyad_corpus::{Document, EmbeddingsProblem, Error as CorpusError, Located, PassageContext};
 use dyad_files::{DirLock, LockError};
@@ -137,7 +137,7 @@ impl<S: VectorSource> KeptSource<S> {
     }
 
     fn open(&mut self) -> Result<(), Error> {
-        let header = Header { context: self.inner.context(), ..header_of(self.inner.model(), PART_ROWS) };
+        let header = EmbeddingsHeader { context: self.inner.context(), ..header_of(self.inner.model(), PART_ROWS) };
         let mut stores = Vec::with_capacity(FOLDERS.len());
         for (folder, truncated) in FOLDERS {
             let mut writer = match EmbeddingsWriter::open(&self.dir.join(folder), header.clone()) {
@@ -288,15 +288,15 @@ impl<S> Drop for KeptSource<S> {
 }
 
 /// The header of kept vectors: those of documents, in f32, `part_rows` to a part.
-pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> Header {
-    let record = EmbeddedBy {
+pub(crate) fn header_of(model: &ModelRecord, part_rows: u64) -> EmbeddingsHeader {
+    let record = EmbeddingsModel {
         name: model.name.clone(),
         fingerprint: model.fingerprint.clone(),
         dim: model.dim,
         metric: model.metric.to_string(),
         max_tokens: model.max_tokens,
     };
-    Header {
+    EmbeddingsHeader {
         model: record,
         tower: TOWER.to_owned(),
         vectors: VectorType::F32,

@@ -123,7 +123,7 @@ impl RemoteSource {
                         let (url, expected) = (url.clone(), first.fingerprint.clone());
                         return Err(Error::ModelChanged { url, expected, got: of.fingerprint });
                     }
-                    services.push(CalledService { client, absence: Absence::of(config.away) });
+                    services.push(CalledService { client, absence: Absence::new(config.away) });
                 }
                 Err(error) => {
                     if urls.len() > 1 {

@@ -11,11 +11,11 @@ use dyad_index::manifest;
 use dyad_index::storage::WriteLock;
 
 use crate::error::{Error, Result};
-use crate::evict::{self, Found};
+use crate::evict::{self, EvictableGeneration};
 use crate::files::{IndexFile, files_of};
 use crate::learned::Direction;
 use crate::pull::{PullOptions, Pulled, Pulling, STAGING, missing, pull_generation};
-use crate::remote::{Current, Remote};
+use crate::remote::{Current, RemoteStore};
 
 /// Longest part of a URL in the name of its directory.
 const NAME: usize = 60;
@@ -36,7 +36,7 @@ pub struct Cache {
 #[derive(Debug)]
 pub struct Mirror {
     cache: Cache,
-    remote: Remote,
+    remote: RemoteStore,
     directory: PathBuf,
 }
 
@@ -47,7 +47,7 @@ impl Cache {
     }
 
     /// The mirror of an index.
-    pub fn mirror(&self, remote: Remote) -> Mirror {
+    pub fn mirror(&self, remote: RemoteStore) -> Mirror {
         let directory = self.folder.join(name_of(remote.url()));
         Mirror { cache: self.clone(), remote, directory }
     }
@@ -55,7 +55,7 @@ impl Cache {
 
 impl Mirror {
     /// Where the index is.
-    pub fn remote(&self) -> &Remote {
+    pub fn remote(&self) -> &RemoteStore {
         &self.remote
     }
 
@@ -138,7 +138,7 @@ impl Mirror {
         for index in evict::mirrors(folder)? {
             drop(evict::sweep(&index, spared(&index)));
         }
-        for Found { index, generation: old, .. } in evict::oldest_first(folder)? {
+        for EvictableGeneration { index, generation: old, .. } in evict::oldest_first(folder)? {
             if held()?.saturating_add(needed) <= limit {
                 return Ok(());
             }

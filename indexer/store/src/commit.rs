@@ -7,7 +7,7 @@ use dyad_index::manifest::{self, Manifest};
 
 use crate::error::{Error, Result};
 use crate::files::files_of;
-use crate::remote::{Current, Remote};
+use crate::remote::{Current, RemoteStore};
 
 /// What a commit found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Committed {
 
 /// Publishes a manifest (`bytes`) over the generation that it was planned on: `base` is that one's `CURRENT`, none where there was no index. All
 /// files have to be there. Whatever ends it, readers of the store find the generation before, or this one; of two commits at once, one wins.
-pub async fn commit(remote: &Remote, base: Option<&str>, bytes: &[u8]) -> Result<Committed> {
+pub async fn commit(remote: &RemoteStore, base: Option<&str>, bytes: &[u8]) -> Result<Committed> {
     let manifest = manifest::parse(std::path::Path::new(remote.url()), bytes)?;
     let (generation, pointer) = (manifest.generation, manifest::pointer_to(manifest.generation, bytes));
     let _alone = remote.alone()?;
@@ -51,7 +51,7 @@ pub async fn commit(remote: &Remote, base: Option<&str>, bytes: &[u8]) -> Result
 }
 
 /// Whether a manifest (`bytes`) has been published: its generation is current, or later ones have followed.
-pub async fn is_published(remote: &Remote, bytes: &[u8]) -> Result<bool> {
+pub async fn is_published(remote: &RemoteStore, bytes: &[u8]) -> Result<bool> {
     let generation = manifest::parse(std::path::Path::new(remote.url()), bytes)?.generation;
     let Some(there) = remote.current().await? else { return Ok(false) };
     Ok(there.pointer == manifest::pointer_to(generation, bytes) || follows(remote, &there, generation, bytes).await?)
@@ -62,7 +62,7 @@ fn of(current: &Current) -> u64 {
 }
 
 /// Whether the current generation came after this one, by the parents that manifests name.
-async fn follows(remote: &Remote, current: &Current, generation: u64, bytes: &[u8]) -> Result<bool> {
+async fn follows(remote: &RemoteStore, current: &Current, generation: u64, bytes: &[u8]) -> Result<bool> {
     let mut parent = current.manifest.parent;
     while let Some(number) = parent.filter(|number| *number >= generation) {
         let name = manifest::manifest_name(number);
@@ -76,7 +76,7 @@ async fn follows(remote: &Remote, current: &Current, generation: u64, bytes: &[u
     Ok(false)
 }
 
-fn refuse_others(remote: &Remote, base: Option<&str>, there: Option<&Current>) -> Result<()> {
+fn refuse_others(remote: &RemoteStore, base: Option<&str>, there: Option<&Current>) -> Result<()> {
     let got = there.map(|there| there.pointer.as_str());
     if got == base {
         return Ok(());
@@ -87,7 +87,7 @@ fn refuse_others(remote: &Remote, base: Option<&str>, there: Option<&Current>) -
 }
 
 /// Each file is there, with its length.
-async fn check_files(remote: &Remote, manifest: &Manifest) -> Result<()> {
+async fn check_files(remote: &RemoteStore, manifest: &Manifest) -> Result<()> {
     let mut there = BTreeMap::new();
     for shard in &manifest.shards {
         let listed = remote.list(&format!("{}/{}", manifest::SHARDS_DIR, shard.id)).await?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dyad_files::space::Bytes;
+use dyad_files::space::ByteSize;
 
 /// A result of this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -68,11 +68,11 @@ pub enum Error {
     /// A generation that a cache has no room for.
     #[error(
         "generation {generation} of {url} does not fit into the cache `{}`: {} have to be fetched, {} are held by what is served and by other indexes, and the limit is {}. Nothing was fetched, and what was served is served on. Raise the limit (`--cache-bytes`), or remove folders of indexes that are not served any more",
-        cache.display(), Bytes(*needed), Bytes(*held), Bytes(*limit)
+        cache.display(), ByteSize(*needed), ByteSize(*held), ByteSize(*limit)
     )]
     NoRoom { url: String, cache: PathBuf, generation: u64, needed: u64, held: u64, limit: u64 },
     /// A disk that has no room for a generation.
-    #[error("`{}` needs {} of disk for generation {generation} of {url}, and {} are free. Free some space, or use a cache on another disk", cache.display(), Bytes(*needed), Bytes(*free))]
+    #[error("`{}` needs {} of disk for generation {generation} of {url}, and {} are free. Free some space, or use a cache on another disk", cache.display(), ByteSize(*needed), ByteSize(*free))]
     DiskFull { url: String, cache: PathBuf, generation: u64, needed: u64, free: u64 },
     /// A cache that mirrors another index than the store has by now.
     #[error("{url} has another index than it had: its generation {generation} does not belong to the one in `{}`. Stop the searcher, remove that folder, and start it again", index.display())]

@@ -17,7 +17,7 @@ const REMOVED: &str = ".removed";
 
 /// A generation of a mirror that is not current.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Found {
+pub(crate) struct EvictableGeneration {
     pub(crate) created_unix_s: u64,
     pub(crate) generation: u64,
     pub(crate) index: PathBuf,
@@ -36,13 +36,13 @@ pub(crate) fn mirrors(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The generations of all mirrors that are not current, the oldest first; what cannot be read is left out.
-pub(crate) fn oldest_first(folder: &Path) -> Result<Vec<Found>> {
+pub(crate) fn oldest_first(folder: &Path) -> Result<Vec<EvictableGeneration>> {
     let mut found = Vec::new();
     for index in mirrors(folder)? {
         let Ok(current) = manifest::current_generation(&index) else { continue };
         for generation in manifest::generations(&index)?.into_iter().filter(|one| Some(*one) != current) {
             if let Ok(Manifest { created_unix_s, .. }) = manifest::load(&index, generation) {
-                found.push(Found { created_unix_s, generation, index: index.clone() });
+                found.push(EvictableGeneration { created_unix_s, generation, index: index.clone() });
             }
         }
     }

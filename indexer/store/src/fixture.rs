@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::error::Result;
 use crate::objects::PushOptions;
 use crate::push::{Pushed, complete_current, push};
-use crate::remote::Remote;
+use crate::remote::RemoteStore;
 
 /// The index.
 pub(crate) struct Pushing(TempDir);
@@ -65,12 +65,12 @@ impl Pushing {
         manifest::point_to(self.path(), generation, &self.lock()).unwrap();
     }
 
-    pub(crate) async fn push(&self, remote: &Remote) -> Result<Pushed> {
+    pub(crate) async fn push(&self, remote: &RemoteStore) -> Result<Pushed> {
         push(self.path(), remote, &PushOptions::default(), &|| true).await
     }
 
     /// What a push does at its end, where it has found all files there.
-    pub(crate) async fn complete(&self, remote: &Remote) -> Result<usize> {
+    pub(crate) async fn complete(&self, remote: &RemoteStore) -> Result<usize> {
         let put = complete_current(self.path(), remote).await?;
         Ok(put.into_iter().filter(|put| *put).count())
     }

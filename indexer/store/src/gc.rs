@@ -10,14 +10,14 @@ use dyad_index::manifest::{self, SHARD_FOLDERS};
 use crate::error::{Error, Result};
 use crate::files::files_of;
 use crate::objects::Object;
-use crate::remote::{Current, Remote};
+use crate::remote::{Current, RemoteStore};
 
 /// Files that are removed between two looks whether a push needs them.
 const FILES_BETWEEN_LOOKS: usize = 256;
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectedObjects {
     /// Generations whose manifests were removed, ascending.
     pub removed: Vec<u64>,
     /// Generations that are left.
@@ -30,7 +30,7 @@ pub struct Collected {
 
 /// What is to be removed, and what the place was like when that was found.
 struct Survey {
-    collected: Collected,
+    collected: CollectedObjects,
     current: Option<Current>,
     /// All manifests, ascending by number.
     manifests: Vec<(u64, Object)>,
@@ -45,7 +45,7 @@ struct Survey {
 /// `older_than`: it has to be longer than any push or job takes. Nothing is removed where another generation becomes current meanwhile, or a manifest is
 /// put, as a push of an old generation does first; such a push looks whether all is there when it is done, and puts what is not. Where a push may have looked before
 /// the last file went, the error says to push again.
-pub async fn gc(remote: &Remote, keep: usize, older_than: Duration, dry_run: bool) -> Result<Collected> {
+pub async fn gc(remote: &RemoteStore, keep: usize, older_than: Duration, dry_run: bool) -> Result<CollectedObjects> {
     let _alone = remote.alone()?;
     let survey = Survey::new(remote, keep, older_than).await?;
     if !dry_run {
@@ -55,7 +55,7 @@ pub async fn gc(remote: &Remote, keep: usize, older_than: Duration, dry_run: boo
 }
 
 impl Survey {
-    async fn new(remote: &Remote, keep: usize, older_than: Duration) -> Result<Self> {
+    async fn new(remote: &RemoteStore, keep: usize, older_than: Duration) -> Result<Self> {
         let current = remote.current().await?;
         let now = SystemTime::now();
         let is_old = |object: &Object| now.duration_since(object.modified).is_ok_and(|age| age >= older_than);
@@ -64,7 +64,7 @@ impl Survey {
         let current_number = current.as_ref().map_or(0, |current| current.manifest.generation);
         let before = manifests.iter().filter(|(number, _)| *number < current_number).count();
         let oldest_kept = before.saturating_sub(keep.saturating_sub(1));
-        let (mut collected, mut named, mut unneeded) = (Collected::default(), BTreeSet::new(), Vec::new());
+        let (mut collected, mut named, mut unneeded) = (CollectedObjects::default(), BTreeSet::new(), Vec::new());
         for (at, (generation, object)) in manifests.iter().enumerate() {
             let is_replaced =
                 if *generation < current_number { at < oldest_kept } else { *generation > current_number };
@@ -94,7 +94,7 @@ impl Survey {
     }
 
     /// Removes the manifests, and looks again before each part of the files goes, and when all have gone.
-    async fn remove(&self, remote: &Remote) -> Result<()> {
+    async fn remove(&self, remote: &RemoteStore) -> Result<()> {
         self.look_again(remote, &[]).await?;
         remote.remove(&self.unneeded).await?;
         self.look_again(remote, &self.unneeded).await?;
@@ -110,7 +110,7 @@ impl Survey {
     }
 
     /// An error where another generation is current by now, or the manifests are not the ones that were there, without those that were removed.
-    async fn look_again(&self, remote: &Remote, removed: &[String]) -> Result<()> {
+    async fn look_again(&self, remote: &RemoteStore, removed: &[String]) -> Result<()> {
         let now = remote.current().await?;
         let is_current = now.as_ref().map(|now| &now.pointer) == self.current.as_ref().map(|then| &then.pointer);
         let there = remote.manifest_objects().await?;
@@ -142,7 +142,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_push_has_taken_up_meanwhile_is_not_removed() {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let remote = Remote::of("memory://wiki", store, "wiki");
+        let remote = RemoteStore::of("memory://wiki", store, "wiki");
         let index = Pushing::new();
         index.publish(1, &["a"]);
         index.push(&remote).await.unwrap();
@@ -173,7 +173,7 @@ mod tests {
     #[tokio::test]
     async fn a_push_puts_again_what_was_removed_under_it() {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let remote = Remote::of("memory://wiki", store, "wiki");
+        let remote = RemoteStore::of("memory://wiki", store, "wiki");
         let index = Pushing::new();
         index.publish(1, &["a", "b"]);
         index.push(&remote).await.unwrap();
@@ -193,7 +193,7 @@ mod tests {
     /// It looks too late to keep the files, and a push that is made again puts them.
     #[tokio::test]
     async fn files_that_went_under_a_push_are_put_when_it_is_made_again() {
-        let remote = Remote::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
+        let remote = RemoteStore::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
         let index = Pushing::new();
         index.publish(1, &["a"]);
         index.push(&remote).await.unwrap();

@@ -4,9 +4,9 @@ use dyad_index::manifest;
 
 use crate::error::{Error, Result};
 use crate::objects::Object;
-use crate::remote::{Current, Remote};
+use crate::remote::{Current, RemoteStore};
 
-impl Remote {
+impl RemoteStore {
     /// Numbers of the manifests that are there, ascending.
     pub async fn manifests(&self) -> Result<Vec<u64>> {
         Ok(self.manifest_objects().await?.into_iter().map(|(number, _)| number).collect())

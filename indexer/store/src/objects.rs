@@ -11,7 +11,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStoreExt as _, PutMode, PutOptions, WriteMultipart};
 
 use crate::error::{Error, Result};
-use crate::remote::Remote;
+use crate::remote::RemoteStore;
 
 /// Files that are transferred at once.
 pub(crate) const AT_ONCE: usize = 4;
@@ -55,7 +55,7 @@ pub struct Object {
     pub version: Option<String>,
 }
 
-impl Remote {
+impl RemoteStore {
     /// An object whole, of at most 256 MiB; none where there is none.
     pub async fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some(found) = self.get(name).await? else { return Ok(None) };

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::error::{Error, Result};
 use crate::objects::Object;
-use crate::remote::{Remote, without_secrets};
+use crate::remote::{RemoteStore, without_secrets};
 
 /// `*` does not go beyond a directory, `**` does.
 const OPTIONS: MatchOptions =
@@ -15,7 +15,7 @@ const OPTIONS: MatchOptions =
 
 /// The place before the first part of `text` that is a pattern, or that holds the one object that it names; and the objects there that match, by name.
 /// There is at least one.
-pub async fn find(text: &str) -> Result<(Remote, Vec<Object>)> {
+pub async fn find(text: &str) -> Result<(RemoteStore, Vec<Object>)> {
     let refuse = |reason: String| Error::Url { url: without_secrets(text), reason };
     let query = text.rsplit('/').next().and_then(|last| last.split_once('?'));
     if text.contains("://") && query.is_some_and(|(_, query)| query.contains('=')) {
@@ -39,7 +39,7 @@ pub async fn find(text: &str) -> Result<(Remote, Vec<Object>)> {
         Url::from_directory_path(&absolute).map_err(|()| refuse("no absolute path".to_owned()))?.to_string()
     };
     let pattern = Pattern::new(&pattern).map_err(|error| refuse(error.to_string()))?;
-    let remote = Remote::open(&url)?;
+    let remote = RemoteStore::open(&url)?;
     let mut found = remote.list("").await?;
     found.retain(|object| pattern.matches_with(&object.name, OPTIONS));
     if found.is_empty() {

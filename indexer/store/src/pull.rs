@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
 use crate::learned::{Direction, LearnedMove, move_learned};
 use crate::objects::{PARTIAL, all};
-use crate::remote::{Current, Remote};
+use crate::remote::{Current, RemoteStore};
 
 /// Folder of what is fetched, below the index.
 pub(crate) const STAGING: &str = ".pull";
@@ -57,7 +57,7 @@ pub struct Pulled {
 ///
 /// A directory whose current generation the store does not have is refused: it was changed, and not pushed.
 pub async fn pull(
-    remote: &Remote,
+    remote: &RemoteStore,
     index: &Path,
     options: &PullOptions,
     go_on: &(dyn Fn() -> bool + Sync),
@@ -79,7 +79,7 @@ pub(crate) struct Pulling<'a> {
 
 /// Makes this generation of a store that of a directory.
 pub(crate) async fn pull_generation(
-    remote: &Remote,
+    remote: &RemoteStore,
     there: &Current,
     index: &Path,
     Pulling { options, patience, direction }: Pulling<'_>,
@@ -153,7 +153,7 @@ fn already(files: &[IndexFile], generation: u64, is_new: bool) -> Pulled {
 }
 
 /// Refuses a directory that has another manifest under the number, or a current generation that the store has not.
-async fn refuse_others(remote: &Remote, index: &Path, generation: u64, bytes: &[u8]) -> Result<()> {
+async fn refuse_others(remote: &RemoteStore, index: &Path, generation: u64, bytes: &[u8]) -> Result<()> {
     let (url, directory) = (remote.url().to_owned(), index.to_owned());
     let own = index.join(manifest::manifest_name(generation));
     if own.exists() && fs_err::read(&own)? != bytes {

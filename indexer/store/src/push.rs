@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::files::{IndexFile, files_of};
 use crate::learned::{Direction, LearnedMove, move_learned};
 use crate::objects::{PushOptions, all};
-use crate::remote::Remote;
+use crate::remote::RemoteStore;
 
 /// File of an index that says what it has pushed where: a `CURRENT` for each URL, between tabs.
 const PUSHED: &str = ".pushed";
@@ -42,7 +42,7 @@ pub struct Pushed {
 /// parts.
 pub async fn push(
     index: &Path,
-    remote: &Remote,
+    remote: &RemoteStore,
     options: &PushOptions,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Pushed> {
@@ -127,7 +127,7 @@ fn pushed(index: &Path) -> Result<BTreeMap<String, String>> {
 
 /// Notes what was pushed, so that the index still knows it when `gc` has removed the generation. Under the index's lock: another push, to another URL, may
 /// note its own.
-fn note(index: &Path, remote: &Remote, pointer: &str) -> Result<()> {
+fn note(index: &Path, remote: &RemoteStore, pointer: &str) -> Result<()> {
     if pushed(index)?.get(remote.url()).is_some_and(|before| before == pointer) {
         return Ok(());
     }
@@ -151,7 +151,7 @@ fn has(index: &Path, generation: u64, bytes: &[u8]) -> Result<bool> {
 /// file whether it was put.
 async fn complete(
     index: &Path,
-    remote: &Remote,
+    remote: &RemoteStore,
     (name, bytes): (&str, &[u8]),
     found: &[&IndexFile],
     (options, go_on): (&PushOptions, &(dyn Fn() -> bool + Sync)),
@@ -170,7 +170,7 @@ async fn complete(
 /// Puts a file that is not there; says whether it was put.
 async fn put(
     index: &Path,
-    remote: &Remote,
+    remote: &RemoteStore,
     file: &IndexFile,
     is_known: bool,
     options: &PushOptions,
@@ -188,7 +188,7 @@ async fn put(
 
 /// The same for the current generation, all of whose files were found.
 #[cfg(test)]
-pub(crate) async fn complete_current(index: &Path, remote: &Remote) -> Result<Vec<bool>> {
+pub(crate) async fn complete_current(index: &Path, remote: &RemoteStore) -> Result<Vec<bool>> {
     let current = manifest::current(index)?;
     let (name, files) = (manifest::manifest_name(current.generation), files_of(&current));
     let bytes = fs_err::read(index.join(&name))?;
@@ -212,7 +212,7 @@ mod tests {
             for url in &urls {
                 let index = index.path();
                 scope.spawn(move || {
-                    let remote = Remote::of(url, Arc::new(InMemory::new()), "x");
+                    let remote = RemoteStore::of(url, Arc::new(InMemory::new()), "x");
                     for generation in 1..=5 {
                         note(index, &remote, &format!("manifest-{generation:06}.json 00000000\n")).unwrap();
                     }
@@ -229,7 +229,7 @@ mod tests {
     async fn what_a_killed_push_leaves_in_a_directory_was_never_published() {
         let index = crate::fixture::Pushing::new();
         let there = tempfile::TempDir::new().unwrap();
-        let remote = Remote::open(&format!("file://{}", there.path().display())).unwrap();
+        let remote = RemoteStore::open(&format!("file://{}", there.path().display())).unwrap();
         let generations = || manifest::generations(there.path()).unwrap();
         index.publish(1, &["a"]);
         index.push(&remote).await.unwrap();

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An opened place.
 #[derive(Debug, Clone)]
-pub struct Remote {
+pub struct RemoteStore {
     /// As it was given, without a `/` at its end.
     url: String,
     store: Arc<dyn ObjectStore>,
@@ -45,7 +45,7 @@ pub struct Current {
     version: UpdateVersion,
 }
 
-impl Remote {
+impl RemoteStore {
     /// Opens `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///DIR`. Credentials, region and endpoint are those
     /// of the environment: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on.
     pub fn open(url: &str) -> Result<Self> {
@@ -244,8 +244,8 @@ mod tests {
     #[tokio::test]
     async fn of_two_that_replace_an_object_one_does() {
         let folder = tempfile::TempDir::new().unwrap();
-        let directory = Remote::open(&format!("file://{}", folder.path().display())).unwrap();
-        let store = Remote::of("memory://x", Arc::new(InMemory::new()), "x");
+        let directory = RemoteStore::open(&format!("file://{}", folder.path().display())).unwrap();
+        let store = RemoteStore::of("memory://x", Arc::new(InMemory::new()), "x");
         for remote in [directory, store] {
             let replace = async |was: &str, by: &str| remote.replace("done", was.as_bytes(), by.into()).await.unwrap();
             assert!(!replace("old", "new").await, "there is none");

@@ -13,7 +13,7 @@ use dyad_index::TextLanguage;
 use dyad_index::manifest::{self, FileEntry, Manifest, ReaderLock, ShardEntry};
 use dyad_index::storage::WriteLock;
 use dyad_index::{Metric, ModelRecord};
-use dyad_store::{Cache, Error, Mirror, PushOptions, Remote, push};
+use dyad_store::{Cache, Error, Mirror, PushOptions, RemoteStore, push};
 use object_store::memory::InMemory;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt as _};
@@ -45,8 +45,8 @@ impl Place {
         Self { folder, store: Arc::new(InMemory::new()) }
     }
 
-    fn remote(&self, url: &str) -> Remote {
-        Remote::of(url, Arc::clone(&self.store) as Arc<dyn ObjectStore>, "wiki")
+    fn remote(&self, url: &str) -> RemoteStore {
+        RemoteStore::of(url, Arc::clone(&self.store) as Arc<dyn ObjectStore>, "wiki")
     }
 
     /// Publishes and pushes a generation of these shards.
@@ -216,7 +216,7 @@ async fn a_restart_fetches_what_is_missing_and_needs_no_store_for_what_it_has() 
     fs_err::remove_file(mirror.directory().join("shards/h/dense.dyad")).unwrap();
     assert_eq!(mirror.refresh(&always).await.unwrap().files, 1);
     // Without the store.
-    let gone = Remote::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
+    let gone = RemoteStore::of("memory://wiki", Arc::new(InMemory::new()), "wiki");
     let restarted = Cache::new(&place.cache(), None).mirror(gone);
     assert!(restarted.look().await.unwrap_err().is_transient());
     assert_eq!((restarted.generation(), restarted.directory()), (Some(3), mirror.directory()));
@@ -318,7 +318,7 @@ fn no_message_repeats_what_could_be_a_secret() {
         "az://container/x?sig=a@secret",
         "ftp://key:secret@host/x?sig=secret",
     ] {
-        let error = Remote::open(url).unwrap_err().to_string();
+        let error = RemoteStore::open(url).unwrap_err().to_string();
         assert!(error.contains("is no place in an object store"), "{error}");
         assert!(!error.contains("secret") && !error.contains("sec/ret"), "{error}");
     }

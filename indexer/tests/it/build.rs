@@ -3,8 +3,8 @@
 use dyad_corpus::ReadOptions;
 use dyad_corpus::embeddings::VectorType;
 
-use dyad_index::search::Hits;
-use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
+use dyad_index::search::SearchHits;
+use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 use dyad_index::verify::verify_current as verify;
 use dyad_index::{Never, Snapshot, manifest};
 use dyad_indexer::change::Operation;
@@ -86,10 +86,11 @@ fn small_shards_next_to_a_large_one_cost_less_and_lose_little() {
     let search = |k, mode| snapshot.search_dense(&queries, &DenseParams { k, mode }, None, &Never).unwrap();
     for (k, ef) in [(10, 64), (10, 10), (50, 64), (1, 20)] {
         let exact = search(k, SearchMode::Exact);
-        let measure = |found: &[Hits<Hit>]| {
+        let measure = |found: &[SearchHits<DocumentHit>]| {
             assert!(found.iter().all(|found| found.hits.len() == k));
-            let common =
-                |(one, exact): (&Hits<Hit>, &Hits<Hit>)| one.hits.iter().filter(|hit| exact.hits.contains(hit)).count();
+            let common = |(one, exact): (&SearchHits<DocumentHit>, &SearchHits<DocumentHit>)| {
+                one.hits.iter().filter(|hit| exact.hits.contains(hit)).count()
+            };
             let cost: u64 = found.iter().map(|found| found.cost.total()).sum();
             (found.iter().zip(&exact).map(common).sum::<usize>() as f64 / (100 * k) as f64, cost)
         };

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_corpus::{Document, Format, ReadOptions, Split};
+use dyad_corpus::{CorpusFormat, Document, ReadOptions, Split};
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
@@ -261,8 +261,11 @@ fn steps_that_cannot_be_taken_say_what_is_missing() {
     assert!(told(job.plan(&job.config()).unwrap_err()).contains("partitions `"));
     job.write("a.jsonl", &all);
     // Another model answers.
-    let header = dyad_corpus::embeddings::Header {
-        model: dyad_corpus::embeddings::ModelRecord { fingerprint: "beef".into(), ..crate::fixture::header().model },
+    let header = dyad_corpus::embeddings::EmbeddingsHeader {
+        model: dyad_corpus::embeddings::EmbeddingsModel {
+            fingerprint: "beef".into(),
+            ..crate::fixture::header().model
+        },
         ..crate::fixture::header()
     };
     job.fixture.write_embeddings("other", header, &all);
@@ -361,7 +364,9 @@ fn keys_that_come_twice_are_refused_wherever_they_are() {
 #[test]
 fn texts_are_no_inputs_of_jobs() {
     let documents = [Document { key: "a".to_owned(), text: "text".to_owned(), ..Document::default() }];
-    for (name, format) in [("a.md.gz", Format::Auto), ("a.jsonl", Format::Markdown), ("a.jsonl", Format::Text)] {
+    for (name, format) in
+        [("a.md.gz", CorpusFormat::Auto), ("a.jsonl", CorpusFormat::Markdown), ("a.jsonl", CorpusFormat::Text)]
+    {
         let job = Job::new(&[(name, &documents)]);
         let config = PlanConfig { read: ReadOptions { format, ..ReadOptions::default() }, ..job.config() };
         let refused = job.plan(&config).unwrap_err().to_string();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use dyad_corpus::embeddings::Header;
+use dyad_corpus::embeddings::EmbeddingsHeader;
 use dyad_index::manifest::CALIBRATIONS_DIR;
-use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
+use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 use dyad_index::verify::verify_current as verify;
-use dyad_index::{Certificate, Hits, Never, QuerySource, Snapshot};
+use dyad_index::{Certificate, Never, QuerySource, SearchHits, Snapshot};
 use dyad_indexer::gc::gc;
 
 use crate::certificate::write_npy;
@@ -69,8 +69,9 @@ fn questions_renew_what_searches_go_by_until_the_shards_are_written_again() {
     let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
     let search = |mode| snapshot.search_dense(&rows, &DenseParams { k: 10, mode }, None, &Never).unwrap();
     let (found, exact) = (search(SearchMode::Adaptive { ef: 128 }), search(SearchMode::Exact));
-    let common =
-        |(found, exact): (&Hits<Hit>, &Hits<Hit>)| found.hits.iter().filter(|hit| exact.hits.contains(hit)).count();
+    let common = |(found, exact): (&SearchHits<DocumentHit>, &SearchHits<DocumentHit>)| {
+        found.hits.iter().filter(|hit| exact.hits.contains(hit)).count()
+    };
     let recall = found.iter().zip(&exact).map(common).sum::<usize>() as f64 / 900.0;
     assert!(recall > 0.99, "{recall}");
 
@@ -145,7 +146,7 @@ fn a_model_of_two_towers_is_warned_of_where_documents_are_the_questions() {
     let warning = "and the model embeds questions otherwise: `dyad-indexer calibrate --index";
     for (two_towers, expected) in [(None, false), (Some(false), false), (Some(true), true)] {
         fs_err::remove_dir_all(fixture.path("embeddings")).unwrap();
-        fixture.write_embeddings("embeddings", Header { two_towers, ..header() }, &documents(60));
+        fixture.write_embeddings("embeddings", EmbeddingsHeader { two_towers, ..header() }, &documents(60));
         let said = said(&[]);
         assert!(said.contains("recall was measured with documents as questions"), "{said}");
         assert_eq!(said.contains(warning), expected, "{said}");

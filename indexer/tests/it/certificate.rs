@@ -1,6 +1,6 @@
 //! Questions and recall targets of `build`, and the certificates that `inspect` prints.
 
-use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord};
+use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter};
 
 use crate::command_line::{build, dyad_indexer, text};
 use crate::fixture::{DIM, Fixture, document, header, row_of};
@@ -27,10 +27,19 @@ pub(crate) fn write_npy(fixture: &Fixture, name: &str, questions: usize, dim: us
 }
 
 fn write_questions(fixture: &Fixture, name: &str, tower: &str, fingerprint: &str) -> String {
-    let Header { model, vectors, part_rows, dtype, two_towers, logit_scale, context, .. } = header();
-    let model = ModelRecord { fingerprint: fingerprint.to_owned(), ..model };
+    let EmbeddingsHeader { model, vectors, part_rows, dtype, two_towers, logit_scale, context, .. } = header();
+    let model = EmbeddingsModel { fingerprint: fingerprint.to_owned(), ..model };
     let path = fixture.path(name);
-    let header = Header { model, tower: tower.to_owned(), vectors, part_rows, dtype, two_towers, logit_scale, context };
+    let header = EmbeddingsHeader {
+        model,
+        tower: tower.to_owned(),
+        vectors,
+        part_rows,
+        dtype,
+        two_towers,
+        logit_scale,
+        context,
+    };
     let mut writer = EmbeddingsWriter::open(&path, header).unwrap();
     for number in 0..30 {
         let question = document(5_000 + number);

@@ -1,6 +1,6 @@
 //! Vectors of passages that were read in their documents: an index of these takes no others.
 
-use dyad_corpus::embeddings::Header;
+use dyad_corpus::embeddings::EmbeddingsHeader;
 use dyad_corpus::{Document, ReadOptions, Split};
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
@@ -15,7 +15,7 @@ use crate::fixture::{Fixture, document, documents, header, metadata};
 
 fn write(fixture: &Fixture, name: &str, context: &str, documents: &[Document]) -> FileSource {
     fixture.write_corpus(documents);
-    let header = Header { context: context.parse().unwrap(), ..header() };
+    let header = EmbeddingsHeader { context: context.parse().unwrap(), ..header() };
     let passages: Vec<Document> = documents.iter().flat_map(|document| split().passages(document).unwrap()).collect();
     fixture.write_embeddings(name, header, &passages);
     FileSource::open(&fixture.path(name)).unwrap()

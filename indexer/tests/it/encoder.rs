@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_corpus::embeddings::{Header, ModelRecord};
+use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel};
 use dyad_corpus::logit_scale;
 use dyad_index::verify::verify_current as verify;
 use dyad_indexer::control::JobControl;
@@ -343,7 +343,8 @@ fn batches_are_limited_by_name() {
 #[test]
 fn commands_start_an_encoder_of_their_own() {
     let (fixture, service) = (Fixture::new(20), encoder_service());
-    let other = Header { model: ModelRecord { fingerprint: "before".to_owned(), ..header().model }, ..header() };
+    let other =
+        EmbeddingsHeader { model: EmbeddingsModel { fingerprint: "before".to_owned(), ..header().model }, ..header() };
     fixture.write_embeddings("before", other, &documents(20));
     let (program, log) = own_encoder(&fixture, &service);
     let run = |command: &str, more: &[&str]| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use dyad_index::format::RowType;
-use dyad_index::search::{DenseRows, Hits, NodeSet, Scored, SearchParams, SearchScratch, ShardView};
+use dyad_index::search::{DenseRows, NodeSet, Scored, SearchHits, SearchParams, SearchScratch, ShardView};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{BuildRecord, Metric, ModelRecord};
 use dyad_indexer::control::JobControl;
@@ -102,7 +102,7 @@ fn recall_at(ef: usize, shard: &DenseShard, queries: &[Vec<f32>], allowed: impl 
     for query in queries {
         let allowed = allowed(query);
         let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(K, ef) };
-        let Hits { hits, cost, .. } = shard.search(query, &params);
+        let SearchHits { hits, cost, .. } = shard.search(query, &params);
         scans += u64::from(cost.scans);
         let exact = shard.search_exact(query, K, Some(&allowed)).hits;
         assert_eq!(hits.len(), K.min(allowed.len()));
@@ -172,8 +172,11 @@ fn recall_holds_at_every_selectivity_and_where_the_filter_follows_the_vectors() 
 }
 
 /// Microseconds per query, the middle of three passes, and the hits. `search` hands over the hits of each query.
-fn timed(queries: &[&[f32]], mut search: impl FnMut(&mut dyn FnMut(usize, Hits<Scored>))) -> (f64, Vec<Hits<Scored>>) {
-    let mut all = vec![Hits::default(); queries.len()];
+fn timed(
+    queries: &[&[f32]],
+    mut search: impl FnMut(&mut dyn FnMut(usize, SearchHits<Scored>)),
+) -> (f64, Vec<SearchHits<Scored>>) {
+    let mut all = vec![SearchHits::default(); queries.len()];
     let mut pass = || {
         let started = Instant::now();
         search(&mut |number, hits| all[number] = hits);
@@ -185,7 +188,7 @@ fn timed(queries: &[&[f32]], mut search: impl FnMut(&mut dyn FnMut(usize, Hits<S
 }
 
 /// Mean share of the exact hits that are found.
-fn found_of(exact: &[Hits<Scored>], all: &[Hits<Scored>]) -> f64 {
+fn found_of(exact: &[SearchHits<Scored>], all: &[SearchHits<Scored>]) -> f64 {
     let (mut found, mut wanted) = (0, 0);
     for (exact, hits) in exact.iter().zip(all) {
         let is_found = |hit: &&Scored| hits.hits.iter().take(K).any(|other| other.node == hit.node);

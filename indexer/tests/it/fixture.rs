@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use dyad_command::Cancellation;
-use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
+use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter, VectorType};
 use dyad_corpus::{Document, Metadata, ReadOptions};
 use dyad_files::space::boundless;
 use dyad_index::format::RowType;
@@ -67,9 +67,9 @@ pub(crate) fn is_truncated(text: &str) -> bool {
     text.ends_with("subject 3")
 }
 
-pub(crate) fn header() -> Header {
-    Header {
-        model: ModelRecord {
+pub(crate) fn header() -> EmbeddingsHeader {
+    EmbeddingsHeader {
+        model: EmbeddingsModel {
             name: "hash".into(),
             fingerprint: "f00d".into(),
             dim: DIM,
@@ -130,7 +130,7 @@ impl Fixture {
         fs_err::write(self.path("corpus.jsonl"), text).unwrap();
     }
 
-    pub(crate) fn write_embeddings(&self, name: &str, header: Header, documents: &[Document]) {
+    pub(crate) fn write_embeddings(&self, name: &str, header: EmbeddingsHeader, documents: &[Document]) {
         let mut writer = EmbeddingsWriter::open(&self.path(name), header).unwrap();
         for document in documents {
             writer.push(document, &row_of(&document.passage()), is_truncated(&document.text)).unwrap();

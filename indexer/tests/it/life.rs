@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyad_corpus::Document;
-use dyad_index::lexical::{FieldValue, Filter, WeighedDocuments};
+use dyad_index::lexical::{DocumentFilter, FieldValue, WeighedDocuments};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::verify::verify_current;
@@ -56,10 +56,10 @@ pub(crate) fn document(number: usize, random: &mut Random) -> Document {
 }
 
 /// Keys and scores of an exact dense search, of one by the graph that is as wide as the index, and of BM25, also with that of documents.
-fn answers(snapshot: &Snapshot, filter: Option<&Filter>) -> Vec<Vec<(String, u32)>> {
+fn answers(snapshot: &Snapshot, filter: Option<&DocumentFilter>) -> Vec<Vec<(String, u32)>> {
     let allowed = filter.map(|filter| snapshot.allowed(filter, &Never).unwrap().unwrap());
     let allowed = allowed.as_deref();
-    let named = |hits: &[dyad_index::snapshot::Hit]| -> Vec<(String, u32)> {
+    let named = |hits: &[dyad_index::snapshot::DocumentHit]| -> Vec<(String, u32)> {
         hits.iter().map(|hit| (snapshot.key(hit.shard, hit.node).unwrap().to_owned(), hit.score.to_bits())).collect()
     };
     let mut all = Vec::new();
@@ -90,7 +90,7 @@ fn search_in_documents(
     text: &str,
     k: usize,
     allowed: Option<&[NodeSet]>,
-) -> Vec<dyad_index::snapshot::Hit> {
+) -> Vec<dyad_index::snapshot::DocumentHit> {
     let (question, statistics) = (snapshot.question(text), snapshot.statistics());
     let weighed = question.weigh(statistics, &Never).unwrap().unwrap();
     let scores = match snapshot.document_scores(&weighed, statistics, 0.5, &Never).unwrap() {
@@ -122,8 +122,8 @@ pub(crate) fn check(fixture: &Fixture, model: &Model) {
     build_index(&rebuilt.config(), &mut HashSource::default(), JobControl::silent()).unwrap();
     let rebuilt = Snapshot::open(&rebuilt.index()).unwrap();
     assert_eq!(answers(&snapshot, None), answers(&rebuilt, None));
-    let one = Filter::OneOf { field: "n".into(), values: vec![FieldValue::Number(1.0.into())] };
-    for filter in [Filter::Not(Box::new(one.clone())), one] {
+    let one = DocumentFilter::OneOf { field: "n".into(), values: vec![FieldValue::Number(1.0.into())] };
+    for filter in [DocumentFilter::Not(Box::new(one.clone())), one] {
         assert_eq!(answers(&snapshot, Some(&filter)), answers(&rebuilt, Some(&filter)), "{filter:?}");
     }
     for (shard, entry) in snapshot.shards().iter().zip(&snapshot.manifest().shards) {

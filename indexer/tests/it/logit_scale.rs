@@ -1,6 +1,6 @@
 //! The logit scale of an index's model: measured where documents are embedded, and kept with the vectors that it is of.
 
-use dyad_corpus::embeddings::Header;
+use dyad_corpus::embeddings::EmbeddingsHeader;
 use dyad_corpus::logit_scale::{LOGIT_SCALES, documents as paired_documents, estimate, questions};
 use dyad_index::manifest;
 use dyad_indexer::change::{Operation, merge, reembed};
@@ -39,7 +39,7 @@ fn a_service_is_asked_once_and_the_index_keeps_the_answer() {
 fn a_set_of_embeddings_says_it() {
     let fixture = Fixture::empty();
     fixture.write_corpus(&documents(40));
-    fixture.write_embeddings("embeddings", Header { logit_scale: Some(31.5), ..header() }, &documents(40));
+    fixture.write_embeddings("embeddings", EmbeddingsHeader { logit_scale: Some(31.5), ..header() }, &documents(40));
     fixture.build().unwrap();
     assert_eq!(scale_of(&fixture), Some(31.5));
 

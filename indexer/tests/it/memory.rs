@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use dyad_corpus::Document;
-use dyad_corpus::embeddings::{EmbeddingsWriter, Header, ModelRecord, VectorType};
+use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter, VectorType};
 use dyad_index::Snapshot;
 use dyad_index::verify::verify_current;
 
@@ -40,8 +40,8 @@ fn bytes_behind(text: &str, label: &str) -> f64 {
 fn corpus(documents: &[Document]) -> Fixture {
     let fixture = Fixture::empty();
     fixture.write_corpus(documents);
-    let model = ModelRecord { dim: DIM, fingerprint: "before".to_owned(), ..header().model };
-    let header = Header { model, vectors: VectorType::F16, part_rows: 4_096, ..header() };
+    let model = EmbeddingsModel { dim: DIM, fingerprint: "before".to_owned(), ..header().model };
+    let header = EmbeddingsHeader { model, vectors: VectorType::F16, part_rows: 4_096, ..header() };
     let mut writer = EmbeddingsWriter::open(&fixture.path("embeddings"), header).unwrap();
     for (number, document) in documents.iter().enumerate() {
         writer.push(document, &row(number), false).unwrap();

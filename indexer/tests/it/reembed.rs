@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dyad_corpus::Document;
-use dyad_corpus::embeddings::Header;
+use dyad_corpus::embeddings::EmbeddingsHeader;
 use dyad_files::space::boundless;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
@@ -154,7 +154,7 @@ fn generations_are_compared_by_what_they_find() {
         .map(|document| Document { key: format!("q-{}", document.key), metadata: None, ..document })
         .collect();
     let of = |fingerprint: &str| {
-        let mut header: Header = header();
+        let mut header: EmbeddingsHeader = header();
         header.tower = "question".to_owned();
         header.model.fingerprint = fingerprint.to_owned();
         header

@@ -267,8 +267,11 @@ fn an_encoder_of_another_model_is_refused_at_the_start() {
     fixture.build().unwrap();
     let encoder = encoder_service();
     let other = Fixture::new(10);
-    let header = dyad_corpus::embeddings::Header {
-        model: dyad_corpus::embeddings::ModelRecord { fingerprint: "beef".into(), ..crate::fixture::header().model },
+    let header = dyad_corpus::embeddings::EmbeddingsHeader {
+        model: dyad_corpus::embeddings::EmbeddingsModel {
+            fingerprint: "beef".into(),
+            ..crate::fixture::header().model
+        },
         ..crate::fixture::header()
     };
     fs_err::remove_dir_all(other.path("embeddings")).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use dyad_files::space::boundless;
 use dyad_index::manifest;
 use dyad_index::verify::verify_current;
-use dyad_store::{Error, PullOptions, Pulled, PushOptions, Pushed, Remote, pull, push};
+use dyad_store::{Error, PullOptions, Pulled, PushOptions, Pushed, RemoteStore, pull, push};
 use object_store::memory::InMemory;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt as _};
@@ -27,14 +27,14 @@ fn always() -> bool {
 
 struct Place {
     store: Arc<InMemory>,
-    remote: Remote,
+    remote: RemoteStore,
 }
 
 impl Place {
     fn new() -> Self {
         let store = Arc::new(InMemory::new());
         let shared: Arc<dyn ObjectStore> = Arc::clone(&store) as Arc<dyn ObjectStore>;
-        Self { remote: Remote::of("memory://tests/some/prefix", shared, "some/prefix"), store }
+        Self { remote: RemoteStore::of("memory://tests/some/prefix", shared, "some/prefix"), store }
     }
 
     async fn push(&self, index: &Path) -> Result<Pushed, Error> {
@@ -304,10 +304,10 @@ fn urls_are_checked_and_a_directory_is_a_store_too() {
         ("ftp://host/x", "ftp://host/x"),
         ("s3://key:secret@bucket/x", "credentials belong into the environment"),
     ] {
-        let error = Remote::open(url).unwrap_err().to_string();
+        let error = RemoteStore::open(url).unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains("s3://BUCKET/PREFIX"), "{error}");
     }
-    let error = Remote::open("s3://key:secret@bucket/x").unwrap_err().to_string();
+    let error = RemoteStore::open("s3://key:secret@bucket/x").unwrap_err().to_string();
     assert!(!error.contains("secret") && !error.contains("key:"), "{error}");
     let mut life = Life::begin(76, 15);
     let replica = Fixture::empty();

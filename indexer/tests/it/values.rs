@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use dyad_index::Snapshot;
 use dyad_index::cancel::Never;
-use dyad_index::lexical::{ExactNumber, FieldValue, Filter};
+use dyad_index::lexical::{DocumentFilter, ExactNumber, FieldValue};
 use dyad_indexer::change::{Operation, merge, reembed};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::job::build_index;
@@ -116,7 +116,8 @@ fn check_filters(fixture: &Fixture, numbers: &[String]) {
     for number in numbers {
         for field in ["x", "in.y"] {
             let values = vec![FieldValue::Number(value(number))];
-            let allowed = snapshot.allowed(&Filter::OneOf { field: field.into(), values }, &Never).unwrap().unwrap();
+            let allowed =
+                snapshot.allowed(&DocumentFilter::OneOf { field: field.into(), values }, &Never).unwrap().unwrap();
             let mut found: Vec<String> = Vec::new();
             for (at, nodes) in allowed.iter().enumerate() {
                 found.extend(nodes.iter().map(|node| snapshot.document(at, node).unwrap().key));

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dyad_command::UsageError;
-use dyad_files::space::Bytes;
+use dyad_files::space::ByteSize;
 use dyad_index::manifest;
 use dyad_proto::validate;
-use dyad_store::{Cache, Mirror, Remote, without_secrets};
+use dyad_store::{Cache, Mirror, RemoteStore, without_secrets};
 
 use crate::mirrors::MirroredIndex;
 use crate::run::IndexPath;
@@ -29,7 +29,7 @@ pub(super) struct IndexOptions {
     /// Bytes that may be in `--cache`, such as `500GiB`: older generations that are not served are removed for a new one, and a new one that does not
     /// fit even then is not fetched [default: no limit].
     #[arg(long, value_name = "BYTES", requires = "cache")]
-    cache_bytes: Option<Bytes>,
+    cache_bytes: Option<ByteSize>,
 }
 
 /// Indexes to serve.
@@ -68,12 +68,12 @@ impl IndexOptions {
 
     /// The mirror of an index in a store.
     fn mirror(&self, url: &str) -> Result<Mirror, UsageError> {
-        let remote = Remote::open(url).map_err(|error| UsageError(format!("--index: {error}")))?;
+        let remote = RemoteStore::open(url).map_err(|error| UsageError(format!("--index: {error}")))?;
         let Some(cache) = &self.cache else {
             let what = format!("--index `{}` is in an object store", remote.url());
             return Err(UsageError(format!("{what}: expected `--cache DIR`, a directory for a copy of it, got none")));
         };
-        Ok(Cache::new(cache, self.cache_bytes.map(|Bytes(bytes)| bytes)).mirror(remote))
+        Ok(Cache::new(cache, self.cache_bytes.map(|ByteSize(bytes)| bytes)).mirror(remote))
     }
 }
 

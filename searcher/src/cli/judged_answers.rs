@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use dyad_corpus::queries::Query;
+use dyad_corpus::queries::KeyedQuery;
 use dyad_proto::access::Caller;
 use dyad_proto::v1;
 
@@ -15,10 +15,10 @@ const CALL: Duration = Duration::from_mins(10);
 /// The answers to questions, which must not lack anything. `request` has all but the question.
 pub(super) async fn answers(
     engine: &Engine,
-    questions: &[Query],
+    questions: &[KeyedQuery],
     request: &v1::SearchRequest,
 ) -> anyhow::Result<Vec<Answer>> {
-    let request = |question: &Query| v1::SearchRequest { query: question.text.clone(), ..request.clone() };
+    let request = |question: &KeyedQuery| v1::SearchRequest { query: question.text.clone(), ..request.clone() };
     let requests: Vec<v1::SearchRequest> = questions.iter().map(request).collect();
     for (request, question) in requests.iter().zip(questions) {
         dyad_proto::validate::search_request(request).with_context(|| format!("query `{}`", question.key))?;

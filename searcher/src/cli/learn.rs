@@ -9,8 +9,8 @@ use anyhow::bail;
 use clap::Args;
 use dyad_command::{ProgressBar, UsageError};
 use dyad_corpus::metrics::{Sampling, compare_values};
-use dyad_corpus::{Judged, qrels};
-use dyad_index::snapshot::Hit;
+use dyad_corpus::{JudgedQuestions, qrels};
+use dyad_index::snapshot::DocumentHit;
 use dyad_index::storage::WriteLock;
 use dyad_index::{FUSION_FILE, FusionRecord, LearnedFrom, RERANK_FILE, RerankRecord};
 use dyad_proto::access::Caller;
@@ -59,7 +59,7 @@ pub(super) struct Learn {
 
 impl Learn {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let judged = Judged::read(&self.data, &self.split)?;
+        let judged = JudgedQuestions::read(&self.data, &self.split)?;
         let questions = judged.questions.len();
         if questions < FEWEST {
             let folder = self.data.display();
@@ -130,7 +130,7 @@ impl Learn {
     async fn trials(
         &self,
         engine: &Engine,
-        judged: &Judged,
+        judged: &JudgedQuestions,
         (has_documents, default): (bool, Fusion),
     ) -> anyhow::Result<Trials> {
         let mut trials = Trials::of(default);
@@ -157,7 +157,7 @@ impl Learn {
     async fn reranking(
         &self,
         engine: &Engine,
-        judged: &Judged,
+        judged: &JudgedQuestions,
         (fusion, found): (Fusion, &LearnedFrom),
         fingerprint: &str,
     ) -> anyhow::Result<Option<RerankRecord>> {
@@ -180,7 +180,7 @@ impl Learn {
     }
 
     /// Refuses judgements of other documents than the index's, by which every fusion would have 0.
-    fn check_judged(&self, engine: &Engine, judged: &Judged) -> anyhow::Result<()> {
+    fn check_judged(&self, engine: &Engine, judged: &JudgedQuestions) -> anyhow::Result<()> {
         let index = engine.index("", &Caller::default())?;
         let relevant = qrels::relevant(&judged.qrels);
         let mut missing = Vec::new();
@@ -198,7 +198,12 @@ impl Learn {
     }
 
     /// Both rankings of every judged question, as deep as a fusion looks, and the bounded scores of all their documents.
-    async fn examples(&self, engine: &Engine, judged: &Judged, document_weight: f64) -> anyhow::Result<Vec<Example>> {
+    async fn examples(
+        &self,
+        engine: &Engine,
+        judged: &JudgedQuestions,
+        document_weight: f64,
+    ) -> anyhow::Result<Vec<Example>> {
         let depth = DEFAULT_FUSION_DEPTH as u32;
         let mut examples = Vec::with_capacity(judged.questions.len());
         let progress =
@@ -233,18 +238,19 @@ impl Learn {
                     judgements: judged.qrels.get(&question.key).cloned().unwrap_or_default(),
                     ..Example::default()
                 };
-                let mut hits = |from: Vec<AnswerHit>| -> Vec<Hit> {
+                let mut hits = |from: Vec<AnswerHit>| -> Vec<DocumentHit> {
                     let hit = |AnswerHit { hit, shard, node, .. }| {
                         example.keys.insert((shard, node), hit.key);
-                        Hit { score: hit.score, shard, node }
+                        DocumentHit { score: hit.score, shard, node }
                     };
                     from.into_iter().map(hit).collect()
                 };
                 let (dense, bm25) = (hits(compared.dense), hits(compared.bm25));
                 let (bounded_dense, bounded_bm25) = (hits(bounded.0.hits), hits(bounded.1.hits));
                 // Next to nothing for a document that a hundred others are before in BM25.
-                let exactness = |hits: &[Hit]| -> Vec<f32> {
-                    let of_hit = |hit: &Hit| exactness_of.get(&(hit.shard, hit.node)).copied().unwrap_or_default();
+                let exactness = |hits: &[DocumentHit]| -> Vec<f32> {
+                    let of_hit =
+                        |hit: &DocumentHit| exactness_of.get(&(hit.shard, hit.node)).copied().unwrap_or_default();
                     hits.iter().map(of_hit).collect()
                 };
                 examples.push(Example {

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use dyad_command::ProgressBar;
-use dyad_corpus::Judged;
-use dyad_corpus::metrics::{Ranking, Sampling, compare_values};
-use dyad_corpus::queries::Query;
+use dyad_corpus::JudgedQuestions;
+use dyad_corpus::metrics::{GradedRanking, Sampling, compare_values};
+use dyad_corpus::queries::KeyedQuery;
 use dyad_index::{RerankMeasured, RerankRecord};
 use dyad_proto::v1;
 
@@ -25,7 +25,7 @@ const PAIRS: usize = 2_000;
 /// A cross encoder that is measured.
 pub(super) struct RerankMeasurement<'a> {
     pub(super) engine: &'a Engine,
-    pub(super) judged: &'a Judged,
+    pub(super) judged: &'a JudgedQuestions,
     /// By which the rankings are fused.
     pub(super) fusion: Fusion,
     /// Hits that the cross encoder scores.
@@ -40,7 +40,7 @@ pub(super) struct RerankMeasurement<'a> {
 
 /// A judged question, and the hits that the cross encoder has scored, best of the ranking first.
 struct ScoredQuestion<'a> {
-    question: &'a Query,
+    question: &'a KeyedQuery,
     keys: Vec<String>,
     scores: Vec<f32>,
     /// Empty where there are none of the cross encoder.
@@ -139,7 +139,7 @@ impl RerankMeasurement<'_> {
         // By place.
         let ranked: Vec<(String, f32)> = kept.enumerate().map(|(at, key)| (key.clone(), -(at as f32))).collect();
         let judgements = self.judged.qrels.get(&question.key).cloned().unwrap_or_default();
-        METRIC.of(&Ranking::new(&ranked, &judgements))
+        METRIC.of(&GradedRanking::new(&ranked, &judgements))
     }
 }
 

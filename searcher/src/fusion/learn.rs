@@ -5,15 +5,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use dyad_corpus::metrics::{Metric, Ranking};
+use dyad_corpus::metrics::{GradedRanking, RankingMetric};
 use dyad_index::FusionMethod;
-use dyad_index::snapshot::Hit;
+use dyad_index::snapshot::DocumentHit;
 use rayon::prelude::*;
 
 use super::{Bm25Ranking, Fusion};
 
 /// What is maximised.
-pub const METRIC: Metric = Metric::Ndcg(10);
+pub const METRIC: RankingMetric = RankingMetric::Ndcg(10);
 /// Hits that the metric looks at.
 const DEPTH: usize = 10;
 /// Steps between weight 0 and weight 1.
@@ -29,15 +29,15 @@ pub const FOLDS: usize = 5;
 #[derive(Debug, Clone, Default)]
 pub struct Example {
     /// Nearest vectors, best first.
-    pub dense: Vec<Hit>,
+    pub dense: Vec<DocumentHit>,
     /// BM25, best first.
-    pub bm25: Vec<Hit>,
+    pub bm25: Vec<DocumentHit>,
     /// As in [`Bm25Ranking::exactness`].
     pub exactness: Vec<f32>,
     /// All documents of both by their dense scores from 0 to 1, as [`FusionMethod::MinMax`] adds them.
-    pub bounded_dense: Vec<Hit>,
+    pub bounded_dense: Vec<DocumentHit>,
     /// The same by BM25.
-    pub bounded_bm25: Vec<Hit>,
+    pub bounded_bm25: Vec<DocumentHit>,
     /// Exactness of each of these.
     pub bounded_exactness: Vec<f32>,
     /// Keys of all hits, by shard and node.
@@ -64,15 +64,15 @@ pub struct Learned {
 }
 
 impl Example {
-    fn key(&self, hit: &Hit) -> &str {
+    fn key(&self, hit: &DocumentHit) -> &str {
         self.keys.get(&(hit.shard, hit.node)).map_or("", String::as_str)
     }
 
-    fn value(&self, hits: &[Hit]) -> f64 {
+    fn value(&self, hits: &[DocumentHit]) -> f64 {
         // By place: scores may tie once they are rounded to f32.
         let keys = hits.iter().map(|hit| self.key(hit)).filter(|key| self.left_out.as_deref() != Some(*key));
         let ranked = keys.take(DEPTH).enumerate().map(|(at, key)| (key.to_owned(), -(at as f32)));
-        METRIC.of(&Ranking::new(&ranked.collect::<Vec<_>>(), &self.judgements))
+        METRIC.of(&GradedRanking::new(&ranked.collect::<Vec<_>>(), &self.judgements))
     }
 
     /// By the rankings of the fusion's document weight.
@@ -180,9 +180,9 @@ mod tests {
 
     /// Ten documents by each ranking; `right` is the place of the answer in the dense one, and in that of BM25.
     fn example(number: u32, right: (usize, usize)) -> Example {
-        let ranking = |right: usize, other: u32| -> Vec<Hit> {
+        let ranking = |right: usize, other: u32| -> Vec<DocumentHit> {
             let node = |at: usize| if at == right { 0 } else { other + at as u32 };
-            (0..10).map(|at| Hit { score: 10.0 - at as f32, shard: 0, node: node(at) }).collect()
+            (0..10).map(|at| DocumentHit { score: 10.0 - at as f32, shard: 0, node: node(at) }).collect()
         };
         let (dense, bm25) = (ranking(right.0, 100), ranking(right.1, 200));
         let keys = dense.iter().chain(&bm25).map(|hit| ((0, hit.node), format!("{number}-{}", hit.node))).collect();
@@ -194,7 +194,8 @@ mod tests {
     fn bounded_scores_are_learned_where_they_alone_are_right() {
         // The answer is in one ranking, after eight others.
         let bounded = |number: u32| {
-            let scores = |right| [(108, right), (0, 0.5)].map(|(node, score)| Hit { score, shard: 0, node }).to_vec();
+            let scores =
+                |right| [(108, right), (0, 0.5)].map(|(node, score)| DocumentHit { score, shard: 0, node }).to_vec();
             let judgements = BTreeMap::from([(format!("{number}-108"), 1)]);
             let (bounded_dense, bounded_bm25) = (scores(0.9), scores(0.6));
             Example { bounded_dense, bounded_bm25, judgements, ..example(number, (9, 9)) }
@@ -223,9 +224,10 @@ mod tests {
     /// By ranks alone it is not, and by one ranking alone it may not be.
     #[test]
     fn whatever_is_learned_the_only_document_with_a_rare_word_is_found() {
-        let dense: Vec<Hit> = (0..100).map(|node| Hit { score: 0.9 - node as f32 / 200.0, shard: 0, node }).collect();
+        let dense: Vec<DocumentHit> =
+            (0..100).map(|node| DocumentHit { score: 0.9 - node as f32 / 200.0, shard: 0, node }).collect();
         let scaled = Fusion { logit_scale: Some(22.6), ..Fusion::with(FusionMethod::LogOdds) };
-        let hits = [Hit { score: 0.4, shard: 0, node: 99 }];
+        let hits = [DocumentHit { score: 0.4, shard: 0, node: 99 }];
         for fusion in grid(scaled) {
             let exact = Bm25Ranking { hits: &hits, exactness: &[1.0] };
             let fused = fusion.fuse(&dense, exact, 10, |_| "");

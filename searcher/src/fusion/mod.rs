@@ -17,7 +17,7 @@ mod tests;
 use std::collections::HashMap;
 
 use dyad_index::manifest::Manifest;
-use dyad_index::snapshot::Hit;
+use dyad_index::snapshot::DocumentHit;
 use dyad_index::{FusionMethod, FusionRecord, Metric};
 use dyad_proto::v1;
 use log_odds::{LogOdds, SPREAD_HITS};
@@ -40,7 +40,7 @@ const EXACT: f64 = 5.0;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bm25Ranking<'h> {
     /// Best first.
-    pub hits: &'h [Hit],
+    pub hits: &'h [DocumentHit],
     /// Of each hit, how exactly it has the words of the question, from 0 to 1: `c² / n`, with the share `c` of the question's idf that falls
     /// to the terms that the hit holds, and the number `n` of documents that hold the rarest of these. 0 where absent.
     pub exactness: &'h [f32],
@@ -152,11 +152,11 @@ impl Fusion {
     /// that a filter makes short holds all that the filter allows.
     pub fn fuse<'k>(
         &self,
-        dense: &[Hit],
+        dense: &[DocumentHit],
         bm25: Bm25Ranking<'_>,
         take: usize,
-        key: impl Fn(&Hit) -> &'k str,
-    ) -> Vec<Hit> {
+        key: impl Fn(&DocumentHit) -> &'k str,
+    ) -> Vec<DocumentHit> {
         let (dense_spread, bm25_spread) = (Spread::of(dense, dense.len()), Spread::of(bm25.hits, dense.len()));
         let mut sums = FusedSums::with_capacity(dense.len() + bm25.hits.len());
         if self.method == FusionMethod::LogOdds {
@@ -178,7 +178,7 @@ impl Fusion {
         let mut fused = sums.fused;
         // Sums are compared in f64: two documents whose sums differ are never tied by rounding to f32.
         fused.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then_with(|| key(&a.1).cmp(key(&b.1))));
-        fused.into_iter().take(take).map(|(sum, hit)| Hit { score: sum as f32, ..hit }).collect()
+        fused.into_iter().take(take).map(|(sum, hit)| DocumentHit { score: sum as f32, ..hit }).collect()
     }
 
     /// Whether both rankings have weight.
@@ -208,7 +208,7 @@ struct FusedSums {
     /// What a document counts before a ranking that holds it is added.
     of_absent: f64,
     place_of: HashMap<(usize, u32), usize>,
-    fused: Vec<(f64, Hit)>,
+    fused: Vec<(f64, DocumentHit)>,
 }
 
 impl FusedSums {
@@ -217,7 +217,7 @@ impl FusedSums {
     }
 
     /// Adds what each hit of a ranking counts, by its position and its place.
-    fn add(&mut self, ranking: &[Hit], part: impl Fn(usize, v1::Placement) -> f64) {
+    fn add(&mut self, ranking: &[DocumentHit], part: impl Fn(usize, v1::Placement) -> f64) {
         for (position, hit) in ranking.iter().enumerate() {
             let place = v1::Placement { rank: position as u32 + 1, score: hit.score };
             let at = *self.place_of.entry((hit.shard, hit.node)).or_insert(self.fused.len());

@@ -7,14 +7,14 @@ use super::*;
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
-fn ranking(hits: &[(&str, f32)]) -> Vec<Hit> {
+fn ranking(hits: &[(&str, f32)]) -> Vec<DocumentHit> {
     let node = |key: &str| KEYS.iter().position(|other| *other == key).unwrap() as u32;
-    hits.iter().map(|(key, score)| Hit { score: *score, shard: 0, node: node(key) }).collect()
+    hits.iter().map(|(key, score)| DocumentHit { score: *score, shard: 0, node: node(key) }).collect()
 }
 
 /// BM25's hits are of an exactness of a quarter.
 fn fuse(fusion: &Fusion, dense: &[(&str, f32)], bm25: &[(&str, f32)]) -> Vec<(&'static str, f32)> {
-    let key = |hit: &Hit| KEYS[hit.node as usize];
+    let key = |hit: &DocumentHit| KEYS[hit.node as usize];
     let (bm25, exactness) = (ranking(bm25), [0.25; KEYS.len()]);
     let bm25 = Bm25Ranking { hits: &bm25, exactness: &exactness };
     let fused = fusion.fuse(&ranking(dense), bm25, 10, key);
@@ -66,8 +66,8 @@ fn a_sum_in_bounds_by_hand() {
 }
 
 /// A hundred documents that are ever less near to the question.
-fn dense_ranking() -> Vec<Hit> {
-    (0..100).map(|node| Hit { score: 0.9 / (node + 1) as f32, shard: 0, node }).collect()
+fn dense_ranking() -> Vec<DocumentHit> {
+    (0..100).map(|node| DocumentHit { score: 0.9 / (node + 1) as f32, shard: 0, node }).collect()
 }
 
 /// Without the rest of the documents, whose BM25 score is 0, a single hit has no deviation.
@@ -75,7 +75,7 @@ fn dense_ranking() -> Vec<Hit> {
 fn the_only_document_with_the_word_is_first() {
     // One that the dense ranking holds as its last, and one that it does not; holding the only word, and one of two.
     for (node, exactness) in [(99, 1.0), (100, 1.0), (99, 0.3), (100, 0.3)] {
-        let bm25 = Bm25Ranking { hits: &[Hit { score: 5.0, shard: 0, node }], exactness: &[exactness] };
+        let bm25 = Bm25Ranking { hits: &[DocumentHit { score: 5.0, shard: 0, node }], exactness: &[exactness] };
         // Whatever was learned.
         for dense_weight in [0.05, 0.7, 0.95] {
             let fused = Fusion { dense_weight, ..Fusion::default() }.fuse(&dense_ranking(), bm25, 10, |_| "");
@@ -87,8 +87,9 @@ fn the_only_document_with_the_word_is_first() {
 /// Forty documents hold what is common in the question, and one of them the rest too.
 #[test]
 fn a_hit_that_is_exact_counts_more_than_many_that_are_not() {
-    let common = (1..40).map(|node| Hit { score: 3.5, shard: 0, node });
-    let hits: Vec<Hit> = std::iter::once(Hit { score: 6.0, shard: 0, node: 70 }).chain(common).collect();
+    let common = (1..40).map(|node| DocumentHit { score: 3.5, shard: 0, node });
+    let hits: Vec<DocumentHit> =
+        std::iter::once(DocumentHit { score: 6.0, shard: 0, node: 70 }).chain(common).collect();
     let first = |exactness: f32| {
         let bm25 = Bm25Ranking { hits: &hits, exactness: &[exactness] };
         Fusion::default().fuse(&dense_ranking(), bm25, 1, |_| "")[0].node
@@ -140,16 +141,16 @@ proptest! {
     ) {
         // In two shards, and in another order by key than by place.
         let keys: Vec<String> = (0..30u32).map(|at| format!("{:02}", at * 7 % 30)).collect();
-        let at = |hit: &Hit| (hit.node * 2 + hit.shard as u32) as usize;
-        let hits = |scored: &[(u32, f32)]| -> Vec<Hit> {
+        let at = |hit: &DocumentHit| (hit.node * 2 + hit.shard as u32) as usize;
+        let hits = |scored: &[(u32, f32)]| -> Vec<DocumentHit> {
             let unique: HashMap<u32, f32> = scored.iter().copied().collect();
-            let mut hits: Vec<Hit> =
-                unique.iter().map(|(at, score)| Hit { score: *score, shard: (at % 2) as usize, node: at / 2 }).collect();
+            let mut hits: Vec<DocumentHit> =
+                unique.iter().map(|(at, score)| DocumentHit { score: *score, shard: (at % 2) as usize, node: at / 2 }).collect();
             hits.sort_by(|x, y| y.score.total_cmp(&x.score).then(at(x).cmp(&at(y))));
             hits
         };
         let (a, b) = (hits(&a), hits(&b));
-        let part = |ranking: &[Hit], is_bm25: bool, document: usize| -> f64 {
+        let part = |ranking: &[DocumentHit], is_bm25: bool, document: usize| -> f64 {
             let Some(place) = ranking.iter().position(|hit| at(hit) == document) else { return 0.0 };
             if by_rank {
                 let weight = if is_bm25 { 1.0 - dense_weight } else { dense_weight };
@@ -258,13 +259,13 @@ proptest! {
         scale in 6.0f64..110.0,
         dense_weight in 0.01f64..=0.99,
     ) {
-        let hits = |mut scores: Vec<f32>, first: u32| -> Vec<Hit> {
+        let hits = |mut scores: Vec<f32>, first: u32| -> Vec<DocumentHit> {
             scores.sort_by(|x, y| y.total_cmp(x));
-            scores.into_iter().zip(first..).map(|(score, node)| Hit { score, shard: 0, node }).collect()
+            scores.into_iter().zip(first..).map(|(score, node)| DocumentHit { score, shard: 0, node }).collect()
         };
         let (dense, bm25) = (hits(dense, 0), hits(bm25, first));
-        let find = |ranking: &[Hit], node: u32| ranking.iter().position(|hit| hit.node == node);
-        let lowest = |ranking: &[Hit]| ranking.last().map_or(0.0, |hit| f64::from(hit.score));
+        let find = |ranking: &[DocumentHit], node: u32| ranking.iter().position(|hit| hit.node == node);
+        let lowest = |ranking: &[DocumentHit]| ranking.last().map_or(0.0, |hit| f64::from(hit.score));
         let (mut trust, mut any, mut exact) = (1.0, 0.2, 3.0);
         if dense.len() >= 100 {
             let best: Vec<f64> = dense[..100].iter().map(|hit| f64::from(hit.score)).collect();

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use dyad_index::format::header::HEADER_LEN;
-use dyad_index::format::{HOT_SECTIONS, Header};
+use dyad_index::format::{HOT_SECTIONS, ShardHeader};
 use dyad_index::lexical::{COLUMN_BYTES, DOCUMENT_NODES_BYTES, PASSAGE_BYTES};
 use dyad_index::manifest::{DeletedEntry, Manifest, SHARDS_DIR, ShardEntry};
 use dyad_index::search::NodeSet;
@@ -43,7 +43,7 @@ impl IndexMemory {
         headers.sum()
     }
 
-    fn of_shard(entry: &ShardEntry, header: &Header) -> Self {
+    fn of_shard(entry: &ShardEntry, header: &ShardHeader) -> Self {
         let hot = HOT_SECTIONS.iter().filter_map(|kind| header.section(*kind)).map(|section| section.len).sum();
         let files = entry.files.iter().chain(entry.metadata.iter().flat_map(|updates| &updates.files));
         let all = files.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
@@ -63,11 +63,11 @@ impl IndexMemory {
 }
 
 /// The header of a shard's file.
-fn header(path: &Path) -> Option<Header> {
+fn header(path: &Path) -> Option<ShardHeader> {
     let mut file = fs_err::File::open(path).ok()?;
     let (mut bytes, len) = ([0; HEADER_LEN], file.metadata().ok()?.len());
     file.read_exact(&mut bytes).ok()?;
-    Header::parse(&bytes, len).ok()
+    ShardHeader::parse(&bytes, len).ok()
 }
 
 impl std::iter::Sum for IndexMemory {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dyad_files::space::Bytes;
+use dyad_files::space::ByteSize;
 use dyad_store::{LearnedMove, LearnedOutcome, Pulled};
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -191,7 +191,7 @@ impl Kept {
         let Pulled { generation, files, bytes, present, is_new, learned } =
             self.index.mirror.refresh(&go_on).await.map_err(of)?;
         if is_new {
-            let (url, bytes, time) = (self.index.mirror.remote().url(), Bytes(bytes), began.elapsed());
+            let (url, bytes, time) = (self.index.mirror.remote().url(), ByteSize(bytes), began.elapsed());
             tracing::info!(index = name, generation, url, files, %bytes, present, ?time, "fetched from a store");
         }
         for learned in &learned {

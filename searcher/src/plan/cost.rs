@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use dyad_index::lexical::Filter;
+use dyad_index::lexical::DocumentFilter;
 use dyad_index::snapshot::{SearchMode, Snapshot};
 
 use super::recall::DEFAULT_EF;
@@ -109,18 +109,18 @@ impl IndexSize {
     }
 
     /// What a filter costs where it is not known.
-    pub fn filter(self, filter: &Filter) -> Duration {
+    pub fn filter(self, filter: &DocumentFilter) -> Duration {
         nanos(self.filter_ns(filter))
     }
 
-    fn filter_ns(self, filter: &Filter) -> u64 {
+    fn filter_ns(self, filter: &DocumentFilter) -> u64 {
         let look_up = |values: &usize| *values as u64 * self.shards * LOOKUP_NS;
         match filter {
-            Filter::All(all) | Filter::Any(all) => all.iter().map(|one| self.filter_ns(one)).sum(),
-            Filter::Not(inner) => self.filter_ns(inner) + self.documents * BIT_NS,
-            Filter::OneOf { values, .. } => look_up(&values.len()) + self.documents * BIT_NS,
-            Filter::Keys(keys) => look_up(&keys.len()),
-            Filter::Range { .. } | Filter::Exists { .. } => look_up(&1) + self.documents * CONDITION_NS,
+            DocumentFilter::All(all) | DocumentFilter::Any(all) => all.iter().map(|one| self.filter_ns(one)).sum(),
+            DocumentFilter::Not(inner) => self.filter_ns(inner) + self.documents * BIT_NS,
+            DocumentFilter::OneOf { values, .. } => look_up(&values.len()) + self.documents * BIT_NS,
+            DocumentFilter::Keys(keys) => look_up(&keys.len()),
+            DocumentFilter::Range { .. } | DocumentFilter::Exists { .. } => look_up(&1) + self.documents * CONDITION_NS,
         }
     }
 

@@ -2,35 +2,37 @@
 
 use std::ops::Bound;
 
-use dyad_index::lexical::{ExactNumber, FieldValue, Filter};
+use dyad_index::lexical::{DocumentFilter, ExactNumber, FieldValue};
 use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
 
 /// Converts a filter that [`dyad_proto::validate`] has passed, so that its depth is bounded. A condition that is not there,
 /// or has a value that is none, lets nothing pass.
-pub(crate) fn filter(filter: &v1::Filter) -> Filter {
+pub(crate) fn filter(filter: &v1::Filter) -> DocumentFilter {
     let many = |list: &v1::FilterList| list.filters.iter().map(self::filter).collect();
     match &filter.condition {
-        None => Filter::Any(Vec::new()),
-        Some(Condition::All(list)) => Filter::All(many(list)),
-        Some(Condition::Any(list)) => Filter::Any(many(list)),
-        Some(Condition::Not(inner)) => Filter::Not(Box::new(self::filter(inner))),
-        Some(Condition::Equals(equals)) => {
-            Filter::OneOf { field: equals.field.clone(), values: equals.value.iter().filter_map(value).collect() }
-        }
-        Some(Condition::OneOf(one_of)) => {
-            Filter::OneOf { field: one_of.field.clone(), values: one_of.values.iter().filter_map(value).collect() }
-        }
+        None => DocumentFilter::Any(Vec::new()),
+        Some(Condition::All(list)) => DocumentFilter::All(many(list)),
+        Some(Condition::Any(list)) => DocumentFilter::Any(many(list)),
+        Some(Condition::Not(inner)) => DocumentFilter::Not(Box::new(self::filter(inner))),
+        Some(Condition::Equals(equals)) => DocumentFilter::OneOf {
+            field: equals.field.clone(),
+            values: equals.value.iter().filter_map(value).collect(),
+        },
+        Some(Condition::OneOf(one_of)) => DocumentFilter::OneOf {
+            field: one_of.field.clone(),
+            values: one_of.values.iter().filter_map(value).collect(),
+        },
         Some(Condition::Range(range)) => {
             let [min, max] = [(&range.min, &range.above), (&range.max, &range.below)].map(end);
             match (min, max) {
-                (Some(min), Some(max)) => Filter::Range { field: range.field.clone(), min, max },
-                _ => Filter::Any(Vec::new()),
+                (Some(min), Some(max)) => DocumentFilter::Range { field: range.field.clone(), min, max },
+                _ => DocumentFilter::Any(Vec::new()),
             }
         }
-        Some(Condition::Exists(exists)) => Filter::Exists { field: exists.field.clone() },
-        Some(Condition::Keys(keys)) => Filter::Keys(keys.keys.clone()),
+        Some(Condition::Exists(exists)) => DocumentFilter::Exists { field: exists.field.clone() },
+        Some(Condition::Keys(keys)) => DocumentFilter::Keys(keys.keys.clone()),
     }
 }
 

@@ -17,8 +17,8 @@ mod stored_fields;
 
 use std::time::Duration;
 
-use dyad_index::lexical::Filter;
-use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
+use dyad_index::lexical::DocumentFilter;
+use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 use dyad_index::{Certificate, FusionMethod};
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
@@ -77,7 +77,7 @@ pub struct Plan {
     /// Weight of its scores in their order; none where that is the index's.
     pub rerank_weight: Option<f64>,
     /// Which documents may be hits; all where absent.
-    pub filter: Option<Filter>,
+    pub filter: Option<DocumentFilter>,
     /// Why the target recall is not guaranteed.
     pub recall_note: Option<String>,
     /// Time for the question tower.
@@ -138,14 +138,14 @@ impl Plan {
     }
 
     /// The hits of a whole ranking that reach the threshold.
-    pub fn above_threshold<'h>(&self, ranking: &'h [Hit]) -> impl Iterator<Item = &'h Hit> + use<'h> {
+    pub fn above_threshold<'h>(&self, ranking: &'h [DocumentHit]) -> impl Iterator<Item = &'h DocumentHit> + use<'h> {
         let least = self.score_threshold;
         ranking.iter().filter(move |hit| least.is_none_or(|least| hit.score >= least))
     }
 
     /// The hits of the reply among those of a whole ranking, where they are not grouped: of one that is ranked again, all that may
     /// come to be among them.
-    pub fn page<'h>(&self, ranking: &'h [Hit]) -> impl Iterator<Item = &'h Hit> + use<'h> {
+    pub fn page<'h>(&self, ranking: &'h [DocumentHit]) -> impl Iterator<Item = &'h DocumentHit> + use<'h> {
         let (offset, k) = if self.rerank_depth > 0 { (0, self.wanted()) } else { (self.offset, self.k) };
         // By rank, and not by the number of hits before that reach the threshold: where pages are joined of several searches, a hit
         // may be better than one before it.
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn what_is_ranked_again_is_paged_afterwards() {
         let plan = plan(|request| (request.k, request.offset, request.rerank_depth) = (10, 5, 20));
-        let ranking: Vec<Hit> = (0..50).map(|node| Hit { score: 1.0, shard: 0, node }).collect();
+        let ranking: Vec<DocumentHit> = (0..50).map(|node| DocumentHit { score: 1.0, shard: 0, node }).collect();
         assert_eq!((plan.wanted(), plan.page(&ranking).count(), plan.depth()), (20, 20, 20));
         let shallow = Plan { rerank_depth: 3, ..plan.clone() };
         assert_eq!((shallow.wanted(), shallow.page(&ranking).count()), (15, 15));

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use dyad_index::snapshot::Hit;
-use dyad_index::{Cancel, Hits};
+use dyad_index::snapshot::DocumentHit;
+use dyad_index::{Cancel, SearchHits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::resources::cancellation::Cancellation;
@@ -115,7 +115,7 @@ impl Cancel for All<'_> {
 }
 
 /// The hits of searches that are alike.
-fn search(searches: &[DenseSearch]) -> Result<Vec<Hits<Hit>>> {
+fn search(searches: &[DenseSearch]) -> Result<Vec<SearchHits<DocumentHit>>> {
     let asked: Option<Vec<_>> = searches.iter().map(|search| search.batch.only_dense()).collect();
     let asked = asked.ok_or(Error::Internal)?;
     let (Some(first), Some((params, _))) = (searches.first(), asked.first()) else { return Ok(Vec::new()) };

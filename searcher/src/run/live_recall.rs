@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use dyad_index::snapshot::{DenseParams, Hit, SearchMode};
+use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 
 use super::resources::cancellation::Cancellation;
 use super::resources::threads::yield_to_others;
@@ -92,8 +92,8 @@ fn compare(batch: &Batch) -> Result<ComparedSearch> {
 }
 
 /// How many of the nearest are among the first hits, as many as there are nearest, of a search; and how many there are.
-fn found_of(served: &[Hit], exact: &[Hit]) -> (u64, u64) {
-    let place = |hit: &Hit| (hit.shard, hit.node);
+fn found_of(served: &[DocumentHit], exact: &[DocumentHit]) -> (u64, u64) {
+    let place = |hit: &DocumentHit| (hit.shard, hit.node);
     let served: HashSet<_> = served.iter().take(exact.len()).map(place).collect();
     let found = exact.iter().filter(|hit| served.contains(&place(hit))).count();
     (found as u64, exact.len() as u64)
@@ -105,8 +105,9 @@ mod tests {
 
     #[test]
     fn the_nearest_are_compared_with_as_many_hits() {
-        let hits =
-            |nodes: &[u32]| -> Vec<Hit> { nodes.iter().map(|&node| Hit { score: 0.0, shard: 0, node }).collect() };
+        let hits = |nodes: &[u32]| -> Vec<DocumentHit> {
+            nodes.iter().map(|&node| DocumentHit { score: 0.0, shard: 0, node }).collect()
+        };
         // The second nearest is not the nearest.
         assert_eq!(found_of(&hits(&[2]), &hits(&[1])), (0, 1));
         assert_eq!(found_of(&hits(&[2, 1, 3]), &hits(&[1, 2])), (2, 2));

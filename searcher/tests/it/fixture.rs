@@ -15,7 +15,7 @@ use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, DENSE_FILE, ShardInput, ShardMeta, TEXT_DIR};
 use dyad_index::storage::WriteLock;
 use dyad_index::{
-    Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, QuerySource, RankScore, RecallPoint,
+    Arranged, BuildRecord, Certificate, Graph, GraphLayer, Metric, ModelRecord, QuerySource, RankScore, RecallPoint,
 };
 use dyad_proto::access::Caller;
 use dyad_proto::client::{AdminClient, ClientConfig, Credentials, SearcherClient};
@@ -92,7 +92,7 @@ pub(crate) fn certificate(part: usize, vectors: usize) -> Certificate {
 fn complete_graph(n: usize) -> Graph {
     let lists: Vec<Vec<u32>> =
         (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
-    Graph { entry: 0, layers: vec![Layer::from_lists((0..n as u32).collect(), &lists)] }
+    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)] }
 }
 
 /// Writes generation `generation` with two shards.

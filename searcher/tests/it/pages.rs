@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use dyad_index::{Graph, Layer};
+use dyad_index::{Graph, GraphLayer};
 use dyad_proto::v1;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
@@ -30,7 +30,7 @@ fn ring(nodes: usize) -> Graph {
     let near = [1, 2, 29, nodes - 1, nodes - 2, nodes - 29];
     let links = |node: usize| near.iter().map(|step| ((node + step) % nodes) as u32).collect();
     let lists: Vec<Vec<u32>> = (0..nodes).map(links).collect();
-    Graph { entry: 0, layers: vec![Layer::from_lists((0..nodes as u32).collect(), &lists)] }
+    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..nodes as u32).collect(), &lists)] }
 }
 
 /// A searcher whose graph searches miss some of the nearest.

@@ -10,7 +10,7 @@ use dyad_index::storage::WriteLock;
 use dyad_index::{FUSION_FILE, FusionMethod, FusionRecord, manifest};
 use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
 use dyad_proto::v1;
-use dyad_store::{PushOptions, Remote, push};
+use dyad_store::{PushOptions, RemoteStore, push};
 use tempfile::TempDir;
 
 use crate::configuration::{PATIENCE, Server, dyad_searcher, run};
@@ -44,7 +44,7 @@ impl Place {
     }
 
     async fn push_current(&self) {
-        let remote = Remote::open(&self.url()).unwrap();
+        let remote = RemoteStore::open(&self.url()).unwrap();
         push(&self.at("index"), &remote, &PushOptions::default(), &|| true).await.unwrap();
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use dyad_index::format::RowType;
-use dyad_index::search::{DenseRows, Hits, NodeSet, Scored, SearchParams};
+use dyad_index::search::{DenseRows, NodeSet, Scored, SearchHits, SearchParams};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{BuildRecord, ModelRecord, Never, kernels};
 use dyad_indexer::control::JobControl;
@@ -109,7 +109,7 @@ impl Opening for OpenShard {
 
     fn search_batch(&self, queries: &[&[f32]], k: usize, How { value, filter }: How, out: &mut [i32]) {
         let allowed = filter.and_then(|number| self.filters.get(number));
-        let found = |number: usize, found: Hits<Scored>| {
+        let found = |number: usize, found: SearchHits<Scored>| {
             let out = out.get_mut(number * k..(number + 1) * k).unwrap_or_default();
             for (hit, out) in found.hits.iter().zip(out) {
                 // Row and node are the same number: the builder keeps the order.

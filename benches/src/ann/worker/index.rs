@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use dyad_corpus::ReadOptions;
 use dyad_files::space::boundless;
 use dyad_index::format::RowType;
-use dyad_index::lexical::{FieldValue, Filter};
+use dyad_index::lexical::{DocumentFilter, FieldValue};
 use dyad_index::snapshot::{DenseParams, SearchMode};
 use dyad_index::{Never, Snapshot, kernels};
 use dyad_indexer::change::{MergeConfig, Operation, Passages, UpsertConfig, delete, merge, upsert};
@@ -77,10 +77,10 @@ impl Engine for WholeIndex {
     }
 }
 
-fn condition(condition: Condition) -> Filter {
+fn condition(condition: Condition) -> DocumentFilter {
     match condition {
-        Condition::Equals { field, value } => Filter::OneOf { field, values: vec![FieldValue::Text(value)] },
-        Condition::Below { field, bound } => Filter::Range {
+        Condition::Equals { field, value } => DocumentFilter::OneOf { field, values: vec![FieldValue::Text(value)] },
+        Condition::Below { field, bound } => DocumentFilter::Range {
             field,
             min: Bound::Unbounded,
             max: Bound::Excluded(FieldValue::Number(f64::from(bound).into())),
@@ -92,7 +92,7 @@ struct OpenIndex {
     index: PathBuf,
     snapshot: Snapshot,
     exact: bool,
-    filters: Vec<Filter>,
+    filters: Vec<DocumentFilter>,
     /// One thread, whatever the number of shards.
     pool: rayon::ThreadPool,
     changes: usize,
@@ -135,7 +135,7 @@ impl Opening for OpenIndex {
     fn choose_filters(&mut self, filters: Vec<Selection>) -> anyhow::Result<()> {
         self.filters = filters
             .into_iter()
-            .map(|Selection { all, .. }| Filter::All(all.into_iter().map(condition).collect()))
+            .map(|Selection { all, .. }| DocumentFilter::All(all.into_iter().map(condition).collect()))
             .collect();
         Ok(())
     }

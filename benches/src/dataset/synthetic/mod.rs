@@ -12,7 +12,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use dyad_files::npy::{self, Dtype};
+use dyad_files::npy::{self, NpyDtype};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus as Random;
@@ -132,7 +132,7 @@ impl Synthetic {
         for (path, rows) in [(base, 0..n), (queries, n..n + self.queries as u64)] {
             let count = (rows.end - rows.start) as usize;
             let mut out = match path.extension().and_then(|ending| ending.to_str()) {
-                Some("npy") => npy::create(path, Dtype::F32, &[count, dim])?,
+                Some("npy") => npy::create(path, NpyDtype::F32, &[count, dim])?,
                 Some("fbin") => create_bin(path, count, dim)?,
                 other => return Err(Error::malformed(path, "ending", ".npy or .fbin", format!("{other:?}"))),
             };

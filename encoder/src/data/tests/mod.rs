@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use dyad_corpus::examples::{Example, Passage};
+use dyad_corpus::examples::{Passage, TrainingExample};
 
 use super::*;
 use crate::device::Compute;
@@ -33,12 +33,17 @@ fn text(number: usize) -> String {
     words.join(" ")
 }
 
-fn example(question: usize, positives: &[usize], negatives: &[usize]) -> Example {
+fn example(question: usize, positives: &[usize], negatives: &[usize]) -> TrainingExample {
     let passages = |numbers: &[usize]| numbers.iter().map(|&number| Passage::of(text(number))).collect();
-    Example { key: None, question: text(question), positives: passages(positives), negatives: passages(negatives) }
+    TrainingExample {
+        key: None,
+        question: text(question),
+        positives: passages(positives),
+        negatives: passages(negatives),
+    }
 }
 
-fn built(examples: Vec<Example>) -> Arc<Pairs> {
+fn built(examples: Vec<TrainingExample>) -> Arc<Pairs> {
     let mut builder = PairsBuilder::new(tokenizer(), PairOptions::default());
     builder.extend(examples.into_iter().map(Ok::<_, Infallible>)).unwrap();
     Arc::new(builder.finish().unwrap())

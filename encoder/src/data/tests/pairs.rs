@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn texts_are_held_once_and_answers_are_alike_by_text_or_key() {
     let keyed = |number: usize, key: &str| Passage { key: Some(key.into()), ..Passage::of(text(number)) };
-    let with = |question, positives: Vec<Passage>, negatives: Vec<Passage>| Example {
+    let with = |question, positives: Vec<Passage>, negatives: Vec<Passage>| TrainingExample {
         question: text(question),
         positives,
         negatives,
@@ -58,7 +58,8 @@ fn titles_stand_before_texts_unless_left_out() {
     let only = Passage { title: text(9), ..Passage::default() };
     let tokens = |titles: bool, passage: &Passage| {
         let mut builder = PairsBuilder::new(tokenizer(), PairOptions { titles, ..PairOptions::default() });
-        let example = Example { question: text(1), positives: vec![passage.clone()], ..Example::default() };
+        let example =
+            TrainingExample { question: text(1), positives: vec![passage.clone()], ..TrainingExample::default() };
         builder.extend([Ok::<_, Infallible>(example)]).unwrap();
         builder.finish().unwrap().answer_tokens(0)
     };
@@ -71,7 +72,7 @@ fn titles_stand_before_texts_unless_left_out() {
 #[test]
 fn the_digest_is_of_everything() {
     let base = || vec![example(1, &[2], &[3]), example(4, &[5], &[6])];
-    let digest = |examples: Vec<Example>| built(examples).digest().to_owned();
+    let digest = |examples: Vec<TrainingExample>| built(examples).digest().to_owned();
     assert_eq!(digest(base()), digest(base()));
     assert_eq!(digest(base()).len(), 64);
     let mut scored = base();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use dyad_corpus::PassageContext;
-use dyad_corpus::metrics::Metric;
+use dyad_corpus::metrics::RankingMetric;
 use serde::{Deserialize, Serialize};
 
 use crate::loss::Similarity;
@@ -71,11 +71,11 @@ pub enum Criterion {
 
 impl Criterion {
     /// The metric of trec_eval.
-    pub fn metric(self) -> Metric {
+    pub fn metric(self) -> RankingMetric {
         match self {
-            Self::Mrr => Metric::ReciprocalRank,
-            Self::RecallAt1 => Metric::Recall(1),
-            Self::NdcgAt10 => Metric::Ndcg(10),
+            Self::Mrr => RankingMetric::ReciprocalRank,
+            Self::RecallAt1 => RankingMetric::Recall(1),
+            Self::NdcgAt10 => RankingMetric::Ndcg(10),
         }
     }
 }

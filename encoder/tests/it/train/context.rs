@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 use std::sync::Arc;
 
-use dyad_corpus::examples::{Example, Passage};
+use dyad_corpus::examples::{Passage, TrainingExample};
 use dyad_corpus::{CorpusReader, Document, PassageSpan, WholeDocuments};
 use dyad_encoder::data::{
     DataError, ExampleContext, Last, PairOptions, Pairs, PairsBuilder, Sampler, SamplerOptions, TrainBatch, collate,
@@ -65,7 +65,7 @@ impl Documents {
         CorpusReader::whole_documents(&self.folder.path().join("documents.jsonl")).unwrap()
     }
 
-    fn built(&self, model: &Model, examples: Vec<Example>) -> Result<Pairs, DataError> {
+    fn built(&self, model: &Model, examples: Vec<TrainingExample>) -> Result<Pairs, DataError> {
         let mut builder = PairsBuilder::new(model.tokenizer(), PairOptions::default()).in_context(self.context());
         builder.extend(examples.into_iter().map(Ok::<_, std::convert::Infallible>))?;
         builder.finish()
@@ -76,7 +76,7 @@ impl Documents {
 fn batch(documents: &Documents, model: &Model) -> TrainBatch {
     let examples = (0..PAIRS).map(|number| {
         let other = number / OF_A_DOCUMENT * OF_A_DOCUMENT + (number + 1) % OF_A_DOCUMENT;
-        Example { positives: vec![passage(number)], negatives: vec![passage(other)], ..example(number) }
+        TrainingExample { positives: vec![passage(number)], negatives: vec![passage(other)], ..example(number) }
     });
     let pairs = documents.built(model, examples.collect()).unwrap();
     let options = SamplerOptions { seed: 3, batch: 24, negatives: 1, last: Last::Drop };
@@ -146,7 +146,7 @@ fn one_text_in_two_documents_is_two_answers_that_are_alike() {
     let text = pair(0).1;
     let with = |question: usize, document: &str| {
         let span = Some(PassageSpan { document: document.to_owned(), ..span(0) });
-        Example { positives: vec![Passage { span, ..Passage::of(text.clone()) }], ..example(question) }
+        TrainingExample { positives: vec![Passage { span, ..Passage::of(text.clone()) }], ..example(question) }
     };
     // A second document that begins as the first one does.
     let file = documents.folder.path().join("documents.jsonl");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dyad_corpus::run::{self, Run};
+use dyad_corpus::run::{self, TrecRun};
 use dyad_encoder::model::create_cross_encoder;
 use dyad_encoder::tokenize::{Budget, Tokens};
 use dyad_encoder::train::Config;
@@ -213,7 +213,7 @@ fn evaluation_reranks_the_hits_of_another_model() {
     let of = |number: usize| {
         hits(number).iter().zip([4.0, 3.0, 2.0, 1.0]).map(|(at, score)| (format!("a{at}"), score)).collect()
     };
-    let run: Run = (0..PAIRS).map(|number| (format!("q{number}"), of(number))).collect();
+    let run: TrecRun = (0..PAIRS).map(|number| (format!("q{number}"), of(number))).collect();
     run::write(&place.path("hits.run"), &run, "made-up").unwrap();
     let said = place.trained("out");
     let text = fs_err::read_to_string(place.path("out/metrics.jsonl")).unwrap();
@@ -250,7 +250,7 @@ fn evaluation_reranks_the_hits_of_another_model() {
     let [dense, reranked] = ["dense.run", "reranked.run"].map(|file| run::read(&place.path(file)).unwrap());
     let best = open(&place.path("out/best"));
     for number in 0..PAIRS {
-        let keys = |run: &Run| {
+        let keys = |run: &TrecRun| {
             run[&format!("q{number}")].iter().map(|(key, _)| key[1..].parse().unwrap()).collect::<Vec<usize>>()
         };
         let (before, after) = (keys(&dense), keys(&reranked));
@@ -261,7 +261,7 @@ fn evaluation_reranks_the_hits_of_another_model() {
         assert_eq!((sorted(&before[..10]), &before[10..]), (sorted(&after[..10]), &after[10..]), "{number}");
     }
     // Hits of other documents are refused.
-    run::write(&place.path("hits.run"), &Run::from([("q0".to_owned(), vec![("b7".to_owned(), 1.0)])]), "made-up")
+    run::write(&place.path("hits.run"), &TrecRun::from([("q0".to_owned(), vec![("b7".to_owned(), 1.0)])]), "made-up")
         .unwrap();
     let message = place.refusal("other");
     assert!(message.contains("document `b7`, which the folder lacks"), "{message}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use dyad_corpus::examples::{Example, ExampleOptions, ExampleReader};
+use dyad_corpus::examples::{ExampleOptions, ExampleReader, TrainingExample};
 use serde_json::{Value, json};
 
 use crate::fixture::path_of;
@@ -24,10 +24,10 @@ fn write(path: &Path, lines: impl Iterator<Item = Value>) {
 }
 
 /// The pairs as a file to learn from, and as a folder to be measured by.
-fn data(root: &Path, examples: &[Example]) {
-    let answer = |example: &Example| example.positives[0].text.clone();
+fn data(root: &Path, examples: &[TrainingExample]) {
+    let answer = |example: &TrainingExample| example.positives[0].text.clone();
     let (learned, measured) = examples.split_at(LEARNED);
-    let pair = |example: &Example| json!({ "question": example.question, "answer": answer(example) });
+    let pair = |example: &TrainingExample| json!({ "question": example.question, "answer": answer(example) });
     write(&root.join("pairs.jsonl"), learned.iter().map(pair));
     let beir = root.join("beir");
     fs_err::create_dir_all(beir.join("qrels")).unwrap();
@@ -64,7 +64,7 @@ fn endx_does_no_harm_on_real_questions() {
     let dir = tempfile::tempdir().unwrap();
     let pairs = data_dir.join("squad-train/pairs.jsonl.gz");
     let reader = ExampleReader::open(&pairs, &ExampleOptions::default()).unwrap();
-    let examples: Vec<Example> = reader.take(LEARNED + MEASURED).map(Result::unwrap).collect();
+    let examples: Vec<TrainingExample> = reader.take(LEARNED + MEASURED).map(Result::unwrap).collect();
     data(dir.path(), &examples);
     let model = format!(
         "[model]\npath = {:?}\nsharing = \"sde\"\ndim = 128\nencoder = \"transformer\"\nlayers = 1\npooling = \"multi-hop\"\ninner = 64\nhops = 2\n",

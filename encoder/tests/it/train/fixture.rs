@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use dyad_corpus::examples::{Example, Passage};
+use dyad_corpus::examples::{Passage, TrainingExample};
 use dyad_encoder::data::{PairOptions, Pairs, PairsBuilder};
 use dyad_encoder::model::VectorLength;
 use dyad_encoder::model::{Model, create, create_over};
@@ -29,9 +29,9 @@ pub(super) fn pair(number: usize) -> (String, String) {
     (format!("what {a} of {b} {b}"), format!("{y} {y} the {x}"))
 }
 
-pub(super) fn example(number: usize) -> Example {
+pub(super) fn example(number: usize) -> TrainingExample {
     let (question, answer) = pair(number);
-    Example { question, positives: vec![Passage::of(answer)], ..Example::default() }
+    TrainingExample { question, positives: vec![Passage::of(answer)], ..TrainingExample::default() }
 }
 
 /// All of them as JSON lines.

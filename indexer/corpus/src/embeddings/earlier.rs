@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 
 use dyad_files::{crc32c_of_file, sync_dir};
 
-use super::record::{Part, PartFile, Record, VectorType};
+use super::record::{EmbeddingsPart, EmbeddingsRecord, PartFile, VectorType};
 use crate::error::Error;
 
 /// Bytes of a [`text_digest`](super::text_digest).
 const DIGEST_BYTES: usize = 16;
 
 /// Adds parts that have digests of their texts to the earlier ones; others cannot be reused.
-pub(super) fn add(earlier: &mut Vec<Part>, aside: Vec<Part>) {
+pub(super) fn add(earlier: &mut Vec<EmbeddingsPart>, aside: Vec<EmbeddingsPart>) {
     let times = earlier.iter().filter_map(|part| split(&part.vectors.name)).map(|(number, _)| number).max();
     let number = times.unwrap_or(0) + 1;
     let rename = |file: PartFile| PartFile { name: format!("earlier-{number}-{}", file.name), ..file };
-    earlier.extend(aside.into_iter().filter(|part| part.texts.is_some()).map(|part| Part {
+    earlier.extend(aside.into_iter().filter(|part| part.texts.is_some()).map(|part| EmbeddingsPart {
         vectors: rename(part.vectors),
         keys: rename(part.keys),
         texts: part.texts.map(rename),
@@ -37,7 +37,7 @@ fn split(name: &str) -> Option<(u64, &str)> {
 }
 
 /// Gives every earlier part's files the names that the record has for them.
-pub(super) fn finish_renaming(dir: &Path, record: &Record) -> Result<(), Error> {
+pub(super) fn finish_renaming(dir: &Path, record: &EmbeddingsRecord) -> Result<(), Error> {
     let kept: HashSet<&str> = names(&record.parts).collect();
     let mut renamed = false;
     for name in names(&record.earlier) {
@@ -59,7 +59,7 @@ pub(super) fn finish_renaming(dir: &Path, record: &Record) -> Result<(), Error> 
 }
 
 /// Removes files of parts that the record does not name.
-pub(super) fn remove_unnamed(dir: &Path, record: &Record) -> Result<(), Error> {
+pub(super) fn remove_unnamed(dir: &Path, record: &EmbeddingsRecord) -> Result<(), Error> {
     let named: HashSet<&str> = names(&record.parts).chain(names(&record.earlier)).collect();
     for entry in fs_err::read_dir(dir)? {
         let entry = entry?;
@@ -82,8 +82,8 @@ fn is_of_a_part(name: &str) -> bool {
     })
 }
 
-fn names(parts: &[Part]) -> impl Iterator<Item = &str> {
-    parts.iter().flat_map(Part::files).map(|file| file.name.as_str())
+fn names(parts: &[EmbeddingsPart]) -> impl Iterator<Item = &str> {
+    parts.iter().flat_map(EmbeddingsPart::files).map(|file| file.name.as_str())
 }
 
 /// A row that can be reused.
@@ -101,16 +101,16 @@ pub struct EarlierRows {
     dir: PathBuf,
     dim: usize,
     vectors: VectorType,
-    parts: Vec<Part>,
+    parts: Vec<EmbeddingsPart>,
     /// Ascending by digest.
-    places: Vec<Place>,
+    places: Vec<RowLocation>,
     /// Whether a part's vectors match the record, once that was checked.
     intact: Vec<Option<bool>>,
     open: Option<(usize, fs_err::File)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RowLocation {
     // Two halves instead of one u128, whose alignment would pad every entry by eight bytes.
     digest: (u64, u64),
     part: u32,
@@ -123,14 +123,14 @@ fn halves(digest: u128) -> (u64, u64) {
 
 impl EarlierRows {
     /// Parts that are damaged or gone have no rows here.
-    pub(super) fn open(dir: &Path, record: &Record) -> Self {
+    pub(super) fn open(dir: &Path, record: &EmbeddingsRecord) -> Self {
         let mut places = Vec::new();
         for (number, part) in (0u32..).zip(&record.earlier) {
             let Some(digests) = part.texts.as_ref().and_then(|file| intact(dir, file).ok().flatten()) else { continue };
             let expected = part.rows.saturating_mul(DIGEST_BYTES as u64);
             if part.rows < u64::from(u32::MAX) && digests.len() as u64 == expected {
                 let digests = digests.as_chunks::<DIGEST_BYTES>().0.iter().map(|bytes| u128::from_le_bytes(*bytes));
-                places.extend((0u32..).zip(digests).map(|(row, digest)| Place {
+                places.extend((0u32..).zip(digests).map(|(row, digest)| RowLocation {
                     digest: halves(digest),
                     part: number,
                     row,
@@ -159,13 +159,13 @@ impl EarlierRows {
     pub fn find(&mut self, digest: u128) -> Option<EarlierRow> {
         let digest = halves(digest);
         let first = self.places.partition_point(|place| place.digest < digest);
-        let found: Vec<Place> =
+        let found: Vec<RowLocation> =
             self.places.get(first..)?.iter().take_while(|place| place.digest == digest).copied().collect();
         // Newer parts come last.
         found.into_iter().rev().find_map(|place| self.read(place))
     }
 
-    fn read(&mut self, Place { part: number, row, .. }: Place) -> Option<EarlierRow> {
+    fn read(&mut self, RowLocation { part: number, row, .. }: RowLocation) -> Option<EarlierRow> {
         let number = number as usize;
         let part = self.parts.get(number)?;
         let width = self.dim * self.vectors.bytes();

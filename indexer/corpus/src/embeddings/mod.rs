@@ -23,8 +23,8 @@ mod writer;
 
 pub use earlier::{EarlierRow, EarlierRows};
 pub use reader::EmbeddingsReader;
-pub use record::{Header, ModelRecord, Part, PartFile, SourceDigest, VectorType, text_digest};
-pub use writer::{EmbeddingsWriter, Summary};
+pub use record::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsPart, PartFile, SourceDigest, VectorType, text_digest};
+pub use writer::{EmbeddingsSummary, EmbeddingsWriter};
 
 #[cfg(test)]
 mod tests;

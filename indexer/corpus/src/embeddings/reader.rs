@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::vec::IntoIter;
 
-use super::record::{ModelRecord, Part, PartFile, Record, refuse};
+use super::record::{EmbeddingsModel, EmbeddingsPart, EmbeddingsRecord, PartFile, refuse};
 use crate::context::PassageContext;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
@@ -12,17 +12,17 @@ use crate::problem::EmbeddingsProblem;
 #[derive(Debug)]
 pub struct EmbeddingsReader {
     dir: PathBuf,
-    record: Record,
-    parts: IntoIter<Part>,
+    record: EmbeddingsRecord,
+    parts: IntoIter<EmbeddingsPart>,
     open: Option<OpenPart>,
-    ended: Option<Part>,
+    ended: Option<EmbeddingsPart>,
     row: u64,
     failed: bool,
 }
 
 #[derive(Debug)]
 struct OpenPart {
-    part: Part,
+    part: EmbeddingsPart,
     keys: IntoIter<String>,
     values: Vec<u8>,
     next: usize,
@@ -31,7 +31,7 @@ struct OpenPart {
 impl EmbeddingsReader {
     /// Opens a complete set and checks the sizes of its files.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        let record = Record::load(dir)?.ok_or_else(|| refuse(dir, EmbeddingsProblem::Absent))?;
+        let record = EmbeddingsRecord::load(dir)?.ok_or_else(|| refuse(dir, EmbeddingsProblem::Absent))?;
         if !record.complete {
             return Err(refuse(dir, EmbeddingsProblem::Incomplete { rows: record.rows }));
         }
@@ -46,7 +46,7 @@ impl EmbeddingsReader {
     }
 
     /// The model that made the vectors.
-    pub fn model(&self) -> &ModelRecord {
+    pub fn model(&self) -> &EmbeddingsModel {
         &self.record.header.model
     }
 
@@ -91,11 +91,11 @@ impl EmbeddingsReader {
     }
 
     /// The part whose last row was just given, so that its [`SourceDigest`](super::SourceDigest) can be compared.
-    pub fn ended_part(&mut self) -> Option<Part> {
+    pub fn ended_part(&mut self) -> Option<EmbeddingsPart> {
         self.ended.take()
     }
 
-    fn open_part(&self, part: &Part) -> Result<OpenPart, Error> {
+    fn open_part(&self, part: &EmbeddingsPart) -> Result<OpenPart, Error> {
         let vectors = self.read(&part.vectors)?;
         let header = self.record.header.vectors.header(part.rows, self.dim());
         let expected = header.len() as u64 + part.rows * (self.dim() * self.record.header.vectors.bytes()) as u64;

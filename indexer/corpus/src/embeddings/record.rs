@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dyad_files::npy::{self, Dtype};
+use dyad_files::npy::{self, NpyDtype};
 use dyad_files::write_atomic;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -24,7 +24,7 @@ pub(super) const RECORD: &str = "embeddings.json";
 
 /// The model that made the vectors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelRecord {
+pub struct EmbeddingsModel {
     /// Name for display.
     pub name: String,
     /// SHA-256 (hex) over all that decides a vector.
@@ -59,8 +59,8 @@ impl VectorType {
     /// The bytes before the values of a part: NumPy's, of a `[rows, dim]` array.
     pub(super) fn header(self, rows: u64, dim: usize) -> Vec<u8> {
         let dtype = match self {
-            Self::F32 => Dtype::F32,
-            Self::F16 => Dtype::F16,
+            Self::F32 => NpyDtype::F32,
+            Self::F16 => NpyDtype::F16,
         };
         npy::header(dtype, &[rows, dim as u64])
     }
@@ -91,9 +91,9 @@ impl VectorType {
 
 /// The model of a set of embeddings, and its division into parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct EmbeddingsHeader {
     /// The model.
-    pub model: ModelRecord,
+    pub model: EmbeddingsModel,
     /// `question` or `answer`.
     pub tower: String,
     /// How values are stored.
@@ -127,7 +127,7 @@ pub struct PartFile {
     pub crc32c: u32,
 }
 
-impl Part {
+impl EmbeddingsPart {
     /// All of its files.
     pub(super) fn files(&self) -> impl Iterator<Item = &PartFile> {
         [&self.vectors, &self.keys].into_iter().chain(&self.texts)
@@ -136,7 +136,7 @@ impl Part {
 
 /// A complete part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct EmbeddingsPart {
     /// The vectors, `.npy`.
     pub vectors: PartFile,
     /// The keys.
@@ -204,16 +204,16 @@ pub fn text_digest(document: &Document, context: PassageContext) -> u128 {
 
 /// The whole record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct EmbeddingsRecord {
     pub(super) format_version: u32,
     #[serde(flatten)]
-    pub(super) header: Header,
+    pub(super) header: EmbeddingsHeader,
     pub(super) complete: bool,
     pub(super) rows: u64,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<EmbeddingsPart>,
     /// Parts of an earlier corpus, renamed, whose rows are reused until the set is complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) earlier: Vec<Part>,
+    pub(super) earlier: Vec<EmbeddingsPart>,
 }
 
 /// A problem of this directory as the crate's error.
@@ -225,18 +225,18 @@ pub(super) fn record_path(dir: &Path) -> PathBuf {
     dir.join(RECORD)
 }
 
-impl Header {
+impl EmbeddingsHeader {
     /// The version of the record.
     pub(super) fn version(&self) -> u32 {
         if self.context.is_default() { PLAIN_VERSION } else { VERSION }
     }
 }
 
-impl Record {
+impl EmbeddingsRecord {
     /// Reads the record; none where there is none.
     pub(super) fn load(dir: &Path) -> Result<Option<Self>, Error> {
         #[derive(Deserialize)]
-        struct Version {
+        struct EmbeddingsVersion {
             format_version: u32,
         }
         let path = record_path(dir);
@@ -245,7 +245,7 @@ impl Record {
         }
         let bytes = fs_err::read(path)?;
         let damaged = |error: serde_json::Error| refuse(dir, EmbeddingsProblem::Record(error.to_string()));
-        let version: Version = serde_json::from_slice(&bytes).map_err(damaged)?;
+        let version: EmbeddingsVersion = serde_json::from_slice(&bytes).map_err(damaged)?;
         if version.format_version > VERSION {
             return Err(refuse(dir, EmbeddingsProblem::Newer { got: version.format_version, supported: VERSION }));
         }
@@ -259,7 +259,7 @@ impl Record {
         if record.header.model.dim == 0 || record.header.part_rows == 0 {
             return strange("`dim` and `part_rows` must be larger than 0");
         }
-        if record.parts.iter().chain(&record.earlier).flat_map(Part::files).any(|file| !plain(&file.name)) {
+        if record.parts.iter().chain(&record.earlier).flat_map(EmbeddingsPart::files).any(|file| !plain(&file.name)) {
             return strange("a part's file is not a plain name");
         }
         let rows = record.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.rows));

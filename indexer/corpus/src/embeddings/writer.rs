@@ -9,14 +9,16 @@ use dyad_files::{ChecksumWriter, DirLock, LockError, remove_temporary};
 use fail::fail_point;
 
 use super::earlier::{self, EarlierRows};
-use super::record::{Header, Part, PartFile, RECORD, Record, SourceDigest, refuse, text_digest};
+use super::record::{
+    EmbeddingsHeader, EmbeddingsPart, EmbeddingsRecord, PartFile, RECORD, SourceDigest, refuse, text_digest,
+};
 use crate::document::Document;
 use crate::error::Error;
 use crate::problem::EmbeddingsProblem;
 
 /// Summary of a finished set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct EmbeddingsSummary {
     /// Rows.
     pub rows: u64,
     /// Parts.
@@ -29,9 +31,9 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct EmbeddingsWriter {
     dir: PathBuf,
-    record: Record,
+    record: EmbeddingsRecord,
     /// The requested header; the record may say less.
-    asked: Header,
+    asked: EmbeddingsHeader,
     keys: Vec<u8>,
     texts: Vec<u8>,
     vectors: Vec<u8>,
@@ -48,7 +50,7 @@ pub struct EmbeddingsWriter {
 impl EmbeddingsWriter {
     /// Starts a set, or resumes one after its last complete part. A set of another model, tower, dtype, type or part size
     /// is refused, as is one that another process writes.
-    pub fn open(dir: &Path, header: Header) -> Result<Self, Error> {
+    pub fn open(dir: &Path, header: EmbeddingsHeader) -> Result<Self, Error> {
         let created = !dir.exists();
         fs_err::create_dir_all(dir)?;
         let lock = DirLock::acquire(dir, Duration::ZERO).map_err(|error| match error {
@@ -56,14 +58,14 @@ impl EmbeddingsWriter {
             LockError::Io(error) => error.into(),
         })?;
         remove_temporary(dir, |name| name == RECORD)?;
-        let record = match Record::load(dir)? {
+        let record = match EmbeddingsRecord::load(dir)? {
             Some(record) => {
                 check_same(dir, &header, &record.header)?;
                 earlier::finish_renaming(dir, &record)?;
                 earlier::remove_unnamed(dir, &record)?;
                 record
             }
-            None => Record {
+            None => EmbeddingsRecord {
                 format_version: header.version(),
                 header: header.clone(),
                 complete: false,
@@ -89,7 +91,7 @@ impl EmbeddingsWriter {
     }
 
     /// What the set is made of; its dtype is unknown where an earlier release began it.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &EmbeddingsHeader {
         &self.record.header
     }
 
@@ -100,7 +102,7 @@ impl EmbeddingsWriter {
     }
 
     /// Parts that are whole. Their documents need not be embedded again, if their [`SourceDigest`] is still the same.
-    pub fn finished_parts(&self) -> &[Part] {
+    pub fn finished_parts(&self) -> &[EmbeddingsPart] {
         &self.record.parts
     }
 
@@ -180,7 +182,7 @@ impl EmbeddingsWriter {
         let contexts = std::mem::take(&mut self.contexts).hex();
         let context_digest = (!self.record.header.context.is_default()).then_some(contexts);
         let rows = self.rows;
-        self.record.parts.push(Part { vectors, keys, texts, rows, truncated, source_digest, context_digest });
+        self.record.parts.push(EmbeddingsPart { vectors, keys, texts, rows, truncated, source_digest, context_digest });
         self.record.rows += self.rows;
         self.record.complete = false;
         self.record.store(&self.dir)?;
@@ -206,7 +208,7 @@ impl EmbeddingsWriter {
     }
 
     /// Writes the last part and marks the set as complete.
-    pub fn finish(mut self) -> Result<Summary, Error> {
+    pub fn finish(mut self) -> Result<EmbeddingsSummary, Error> {
         self.flush()?;
         if !self.record.complete {
             self.record.complete = true;
@@ -214,15 +216,17 @@ impl EmbeddingsWriter {
             self.record.store(&self.dir)?;
             earlier::remove_unnamed(&self.dir, &self.record)?;
         }
-        let bytes = self.record.parts.iter().flat_map(Part::files).map(|file| file.bytes).sum();
-        Ok(Summary { rows: self.record.rows, parts: self.record.parts.len(), bytes })
+        let bytes = self.record.parts.iter().flat_map(EmbeddingsPart::files).map(|file| file.bytes).sum();
+        Ok(EmbeddingsSummary { rows: self.record.rows, parts: self.record.parts.len(), bytes })
     }
 }
 
-fn check_same(dir: &Path, asked: &Header, there: &Header) -> Result<(), Error> {
+fn check_same(dir: &Path, asked: &EmbeddingsHeader, there: &EmbeddingsHeader) -> Result<(), Error> {
     // What an earlier release began does not say.
-    let dtype = |one: &Header, other: &Header| one.dtype.as_ref().or(other.dtype.as_ref()).cloned().unwrap_or_default();
-    let vectors = |header: &Header| format!("{:?}", header.vectors).to_lowercase();
+    let dtype = |one: &EmbeddingsHeader, other: &EmbeddingsHeader| {
+        one.dtype.as_ref().or(other.dtype.as_ref()).cloned().unwrap_or_default()
+    };
+    let vectors = |header: &EmbeddingsHeader| format!("{:?}", header.vectors).to_lowercase();
     let pairs = [
         ("model (fingerprint)", asked.model.fingerprint.clone(), there.model.fingerprint.clone()),
         ("dimension", asked.model.dim.to_string(), there.model.dim.to_string()),

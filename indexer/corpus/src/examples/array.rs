@@ -4,8 +4,8 @@
 use std::io::Read;
 
 use crate::error::Error;
-use crate::problem::Problem;
-use crate::read::Input;
+use crate::problem::CorpusProblem;
+use crate::read::InputStream;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Elements of the array that a file is, or that the field of its one object holds.
 #[derive(Debug)]
 pub(super) struct Elements {
-    input: Input,
+    input: InputStream,
     chunk: Vec<u8>,
     at: usize,
     /// Line of the next byte, and of the element's first.
@@ -21,11 +21,11 @@ pub(super) struct Elements {
     first_line: u64,
     element: Vec<u8>,
     max_bytes: usize,
-    place: Place,
+    place: ArrayPosition,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ArrayPosition {
     /// Before the array, which is the file's value or that of a field.
     Before(Option<&'static str>),
     /// After `[`, where `]` may follow.
@@ -38,8 +38,8 @@ enum Place {
 
 impl Elements {
     /// Elements of at most `max_bytes`; with `field`, of the array under it in the file's object.
-    pub(super) fn of(input: Input, field: Option<&'static str>, max_bytes: usize) -> Self {
-        let place = Place::Before(field);
+    pub(super) fn of(input: InputStream, field: Option<&'static str>, max_bytes: usize) -> Self {
+        let place = ArrayPosition::Before(field);
         Self { input, chunk: Vec::new(), at: 0, line: 1, first_line: 1, element: Vec::new(), max_bytes, place }
     }
 
@@ -47,46 +47,46 @@ impl Elements {
     pub(super) fn advance(&mut self) -> Result<Option<(u64, &str)>, Error> {
         let found = self.step();
         if found.is_err() {
-            self.place = Place::End;
+            self.place = ArrayPosition::End;
         }
         if !found? {
             return Ok(None);
         }
         match std::str::from_utf8(&self.element) {
             Ok(text) => Ok(Some((self.first_line, text))),
-            Err(error) => Err(self.refuse(0, Problem::NotUtf8 { offset: error.valid_up_to() })),
+            Err(error) => Err(self.refuse(0, CorpusProblem::NotUtf8 { offset: error.valid_up_to() })),
         }
     }
 
     /// An error `below` lines under the current element's first.
-    pub(super) fn refuse(&self, below: u64, problem: Problem) -> Error {
+    pub(super) fn refuse(&self, below: u64, problem: CorpusProblem) -> Error {
         Error::Line { path: self.input.path.clone(), line: self.first_line + below, problem }
     }
 
-    pub(super) fn input(&self) -> &Input {
+    pub(super) fn input(&self) -> &InputStream {
         &self.input
     }
 
     fn step(&mut self) -> Result<bool, Error> {
-        if let Place::Before(field) = self.place {
+        if let ArrayPosition::Before(field) = self.place {
             self.enter(field)?;
-            self.place = Place::First;
+            self.place = ArrayPosition::First;
         }
-        if self.place == Place::End {
+        if self.place == ArrayPosition::End {
             return Ok(false);
         }
         let mut byte = self.solid()?;
         if byte == Some(b']') {
             return self.leave().map(|()| false);
         }
-        if self.place == Place::Between {
+        if self.place == ArrayPosition::Between {
             if byte != Some(b',') {
                 return Err(self.unexpected("`,` or `]`", byte));
             }
             byte = self.solid()?;
         }
         self.first_line = self.line;
-        self.place = Place::Between;
+        self.place = ArrayPosition::Between;
         let begins = |byte: u8| matches!(byte, b'{' | b'[' | b'"' | b'-' | b't' | b'f' | b'n') || byte.is_ascii_digit();
         match byte {
             Some(byte) if begins(byte) => self.collect(byte).map(|()| true),
@@ -130,7 +130,7 @@ impl Elements {
 
     /// Reads what follows the array; only brackets may, and other fields.
     fn leave(&mut self) -> Result<(), Error> {
-        self.place = Place::End;
+        self.place = ArrayPosition::End;
         while self.byte()?.is_some() {}
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Elements {
                 return Ok(());
             }
             if self.element.len() >= self.max_bytes {
-                return Err(self.refuse(0, Problem::LineTooLong { limit: self.max_bytes }));
+                return Err(self.refuse(0, CorpusProblem::LineTooLong { limit: self.max_bytes }));
             }
             self.element.push(byte);
             match byte {
@@ -207,6 +207,6 @@ impl Elements {
         };
         // The element's first line inside of an element, else the current line.
         let line = if expected.starts_with("the end of the record") { self.first_line } else { self.line };
-        Error::Line { path: self.input.path.clone(), line, problem: Problem::NotAnArray { expected, got } }
+        Error::Line { path: self.input.path.clone(), line, problem: CorpusProblem::NotAnArray { expected, got } }
     }
 }

@@ -2,12 +2,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::example::Example;
-use super::judged::Judged;
+use super::example::TrainingExample;
+use super::judged::PassagesByKey;
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 use crate::qrels::{self, Qrels};
-use crate::queries::{self, Query};
+use crate::queries::{self, KeyedQuery};
 use crate::read::BeirFolder;
 
 /// The judged questions of one split, in the order of the questions. Questions, judgements and judged documents are held.
@@ -15,11 +15,11 @@ use crate::read::BeirFolder;
 pub(super) struct BeirExamples {
     folder: PathBuf,
     split: String,
-    questions: std::vec::IntoIter<Query>,
+    questions: std::vec::IntoIter<KeyedQuery>,
     /// Judged, and not among the questions.
     unknown: std::vec::IntoIter<String>,
     judgements: Qrels,
-    documents: Judged,
+    documents: PassagesByKey,
 }
 
 impl BeirExamples {
@@ -31,17 +31,17 @@ impl BeirExamples {
         let asked: HashSet<&str> = questions.iter().map(|question| question.key.as_str()).collect();
         let unknown: Vec<String> = judgements.keys().filter(|key| !asked.contains(key.as_str())).cloned().collect();
         let wanted: HashSet<String> = judgements.values().flat_map(BTreeMap::keys).cloned().collect();
-        let documents = Judged::read(&beir.corpus()?, &wanted)?;
+        let documents = PassagesByKey::read(&beir.corpus()?, &wanted)?;
         let (questions, unknown) = (questions.into_iter(), unknown.into_iter());
         Ok(Self { folder: folder.to_owned(), split: split.to_owned(), questions, unknown, judgements, documents })
     }
 
-    pub(super) fn advance(&mut self) -> Result<Option<Example>, Error> {
+    pub(super) fn advance(&mut self) -> Result<Option<TrainingExample>, Error> {
         let (key, found) = if let Some(question) = self.questions.next() {
             (question.key.clone(), self.example(question))
         } else {
             let Some(key) = self.unknown.next() else { return Ok(None) };
-            (key, Err(Problem::UnknownQuestion))
+            (key, Err(CorpusProblem::UnknownQuestion))
         };
         found.map(Some).map_err(|problem| Error::Question {
             folder: self.folder.clone(),
@@ -51,8 +51,8 @@ impl BeirExamples {
         })
     }
 
-    fn example(&self, question: Query) -> Result<Example, Problem> {
-        let mut example = Example { question: question.text, ..Example::default() };
+    fn example(&self, question: KeyedQuery) -> Result<TrainingExample, CorpusProblem> {
+        let mut example = TrainingExample { question: question.text, ..TrainingExample::default() };
         for (key, &grade) in self.judgements.get(&question.key).into_iter().flatten() {
             let passage = self.documents.passage(key)?;
             if grade > 0 { example.positives.push(passage) } else { example.negatives.push(passage) }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use crate::document::{Document, joined};
 use crate::metadata::Metadata;
 use crate::place::PassageSpan;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// A passage of an example.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -48,7 +48,7 @@ impl Passage {
 
 /// One question and its passages. From a reader: the question is not blank, there is a positive, no passage is blank.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Example {
+pub struct TrainingExample {
     /// The question's key, where the source has one.
     pub key: Option<String>,
     /// The question.
@@ -59,18 +59,18 @@ pub struct Example {
     pub negatives: Vec<Passage>,
 }
 
-impl Example {
+impl TrainingExample {
     /// Refuses an example that cannot be learned from.
-    pub(super) fn check(&self) -> Result<(), Problem> {
+    pub(super) fn check(&self) -> Result<(), CorpusProblem> {
         if self.question.trim().is_empty() {
-            return Err(Problem::EmptyQuestion);
+            return Err(CorpusProblem::EmptyQuestion);
         }
         if self.positives.is_empty() {
-            return Err(Problem::NoPositives);
+            return Err(CorpusProblem::NoPositives);
         }
         for (which, passages) in [("positive", &self.positives), ("negative", &self.negatives)] {
             if let Some(at) = passages.iter().position(|passage| passage.passage().is_empty()) {
-                return Err(Problem::EmptyPassage { which, number: at + 1 });
+                return Err(CorpusProblem::EmptyPassage { which, number: at + 1 });
             }
         }
         Ok(())

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::example::Passage;
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 use crate::read::{CorpusReader, ReadOptions};
 
 /// Passages by key.
 #[derive(Debug, Default)]
-pub(super) struct Judged(HashMap<String, Passage>);
+pub(super) struct PassagesByKey(HashMap<String, Passage>);
 
-impl Judged {
+impl PassagesByKey {
     /// Reads the `wanted` documents of a corpus.
     pub(super) fn read(corpus: &Path, wanted: &HashSet<String>) -> Result<Self, Error> {
         let mut documents = HashMap::with_capacity(wanted.len());
@@ -25,7 +25,7 @@ impl Judged {
     }
 
     /// One of them.
-    pub(super) fn passage(&self, key: &str) -> Result<Passage, Problem> {
-        self.0.get(key).cloned().ok_or_else(|| Problem::UnknownDocument { key: key.to_owned() })
+    pub(super) fn passage(&self, key: &str) -> Result<Passage, CorpusProblem> {
+        self.0.get(key).cloned().ok_or_else(|| CorpusProblem::UnknownDocument { key: key.to_owned() })
     }
 }

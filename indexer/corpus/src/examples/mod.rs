@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `example.rs` | [`Example`] and [`Passage`] |
+//! | `example.rs` | [`TrainingExample`] and [`Passage`] |
 //! | `format.rs` | [`ExampleFormat`], detected from a file's name and first bytes |
 //! | `reader.rs` | [`ExampleReader`]: one streaming iterator over all of them; what is refused, what is skipped and counted |
 //! | `skipped.rs` | [`Skipped`]: counts of skipped records, by reason |
@@ -38,7 +38,7 @@ mod squad;
 mod tests;
 mod tevatron;
 
-pub use example::{Example, Passage};
+pub use example::{Passage, TrainingExample};
 pub use format::ExampleFormat;
 pub use reader::{ExampleOptions, ExampleReader, Flawed};
 pub use reqa::{ReqaSummary, write_reqa};

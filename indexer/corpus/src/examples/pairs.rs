@@ -1,10 +1,10 @@
 //! sentence-transformers' and FlagEmbedding's records, and plain pairs.
 use serde_json::Value;
 
-use super::example::{Example, Passage};
+use super::example::{Passage, TrainingExample};
 use super::passages::{give, passages, scores, span};
-use crate::problem::Problem;
-use crate::read::{Record, missing, wrong_type};
+use crate::problem::CorpusProblem;
+use crate::read::{JsonRecord, missing, wrong_type};
 
 /// Names of a question, in the order they are looked for.
 pub(super) const QUESTION_FIELDS: &[&str] = &["question", "query", "anchor"];
@@ -14,29 +14,32 @@ pub(super) const POSITIVE_FIELDS: &[&str] = &["positive", "positives", "pos", "a
 pub(super) const NEGATIVE_FIELDS: &[&str] = &["negative", "negatives", "neg"];
 
 /// Reads one record.
-pub(super) fn example(value: Value) -> Result<Example, Problem> {
+pub(super) fn example(value: Value) -> Result<TrainingExample, CorpusProblem> {
     match value {
         Value::Array(texts) => row(texts),
-        Value::Object(fields) => object(Record(fields)),
+        Value::Object(fields) => object(JsonRecord(fields)),
         other => Err(wrong_type("the record", "an object or an array of texts", &other)),
     }
 }
 
 /// Question, positive, negatives.
-fn row(texts: Vec<Value>) -> Result<Example, Problem> {
+fn row(texts: Vec<Value>) -> Result<TrainingExample, CorpusProblem> {
     let count = texts.len();
     let mut texts = texts.into_iter().map(|value| match value {
         Value::String(text) => Ok(text),
         other => Err(wrong_type("the array", "texts only", &other)),
     });
     let (Some(question), Some(positive)) = (texts.next(), texts.next()) else {
-        return Err(Problem::Columns { expected: "question, positive and any number of negatives".into(), got: count });
+        return Err(CorpusProblem::Columns {
+            expected: "question, positive and any number of negatives".into(),
+            got: count,
+        });
     };
     let negatives = texts.map(|text| text.map(Passage::of)).collect::<Result<_, _>>()?;
-    Ok(Example { key: None, question: question?, positives: vec![Passage::of(positive?)], negatives })
+    Ok(TrainingExample { key: None, question: question?, positives: vec![Passage::of(positive?)], negatives })
 }
 
-fn object(mut record: Record) -> Result<Example, Problem> {
+fn object(mut record: JsonRecord) -> Result<TrainingExample, CorpusProblem> {
     let question = record.text(QUESTION_FIELDS)?;
     if !POSITIVE_FIELDS.iter().any(|name| record.0.contains_key(*name)) {
         return Err(missing(POSITIVE_FIELDS));
@@ -62,11 +65,15 @@ fn object(mut record: Record) -> Result<Example, Problem> {
     }
     let key = record.optional_key(&["query_id", "qid", "_id", "id"])?;
     teach(&mut record, &mut positives, &mut negatives)?;
-    Ok(Example { key, question, positives, negatives })
+    Ok(TrainingExample { key, question, positives, negatives })
 }
 
 /// The teacher's scores, in the three ways they are written.
-fn teach(record: &mut Record, positives: &mut Vec<Passage>, negatives: &mut [Passage]) -> Result<(), Problem> {
+fn teach(
+    record: &mut JsonRecord,
+    positives: &mut Vec<Passage>,
+    negatives: &mut [Passage],
+) -> Result<(), CorpusProblem> {
     if let Some((field, scores)) = scores(record, &["pos_scores"])? {
         give(field, &scores, positives.iter_mut())?;
     }

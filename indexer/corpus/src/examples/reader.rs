@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use super::beir::BeirExamples;
 use super::columns::Roles;
-use super::example::Example;
+use super::example::TrainingExample;
 use super::format::{Arrangement, ExampleFormat, detect, is_json, is_tsv};
-use super::judged::Judged;
-use super::records::Records;
+use super::judged::PassagesByKey;
+use super::records::ExampleRecords;
 use super::reqa::Reqa;
 use super::skipped::Skipped;
 use super::{dpr, pairs, tevatron};
 use crate::error::Error;
-use crate::problem::Problem;
-use crate::read::{Input, Lines};
+use crate::problem::CorpusProblem;
+use crate::read::{InputLines, InputStream};
 
 /// Bytes in which the first record shows its format.
 const HEAD_BYTES: usize = 1 << 20;
@@ -56,7 +56,7 @@ impl Default for ExampleOptions {
 #[derive(Debug)]
 pub struct ExampleReader {
     path: PathBuf,
-    source: Source,
+    source: ExampleSource,
     flawed: Flawed,
     skipped: Skipped,
     examples: u64,
@@ -64,13 +64,13 @@ pub struct ExampleReader {
 }
 
 #[derive(Debug)]
-enum Source {
-    Tevatron(Records, Option<Judged>),
-    Dpr(Records),
-    Pairs(Records),
+enum ExampleSource {
+    Tevatron(ExampleRecords, Option<PassagesByKey>),
+    Dpr(ExampleRecords),
+    Pairs(ExampleRecords),
     Squad(Box<Reqa>),
     /// `None` until the first line was seen.
-    Tsv(Lines, Option<Roles>),
+    Tsv(InputLines, Option<Roles>),
     Beir(BeirExamples),
 }
 
@@ -78,7 +78,7 @@ impl ExampleReader {
     /// Opens a file, a BEIR folder, or `-` for standard input.
     pub fn open(path: &Path, options: &ExampleOptions) -> Result<Self, Error> {
         let (skipped, flawed) = (Skipped::default(), options.flawed);
-        let source = Source::open(path, options)?;
+        let source = ExampleSource::open(path, options)?;
         Ok(Self { path: path.to_owned(), source, flawed, skipped, examples: 0, finished: false })
     }
 
@@ -90,24 +90,28 @@ impl ExampleReader {
     /// Bytes read of the file on disk (compressed where it is), for progress; 0 for a folder.
     pub fn bytes_read(&self) -> u64 {
         match &self.source {
-            Source::Tevatron(records, _) | Source::Dpr(records) | Source::Pairs(records) => records.bytes_read(),
-            Source::Squad(reqa) => reqa.bytes_read(),
-            Source::Tsv(lines, _) => lines.bytes_read(),
-            Source::Beir(_) => 0,
+            ExampleSource::Tevatron(records, _) | ExampleSource::Dpr(records) | ExampleSource::Pairs(records) => {
+                records.bytes_read()
+            }
+            ExampleSource::Squad(reqa) => reqa.bytes_read(),
+            ExampleSource::Tsv(lines, _) => lines.bytes_read(),
+            ExampleSource::Beir(_) => 0,
         }
     }
 
     /// Size of the file on disk; `None` for standard input and folders.
     pub fn total_bytes(&self) -> Option<u64> {
         match &self.source {
-            Source::Tevatron(records, _) | Source::Dpr(records) | Source::Pairs(records) => records.total_bytes(),
-            Source::Squad(reqa) => reqa.total_bytes(),
-            Source::Tsv(lines, _) => lines.total_bytes(),
-            Source::Beir(_) => None,
+            ExampleSource::Tevatron(records, _) | ExampleSource::Dpr(records) | ExampleSource::Pairs(records) => {
+                records.total_bytes()
+            }
+            ExampleSource::Squad(reqa) => reqa.total_bytes(),
+            ExampleSource::Tsv(lines, _) => lines.total_bytes(),
+            ExampleSource::Beir(_) => None,
         }
     }
 
-    fn read(&mut self) -> Result<Option<Example>, Error> {
+    fn read(&mut self) -> Result<Option<TrainingExample>, Error> {
         loop {
             let refused = match self.source.advance(&mut self.skipped) {
                 Ok(Some(example)) => {
@@ -128,7 +132,7 @@ impl ExampleReader {
 }
 
 impl Iterator for ExampleReader {
-    type Item = Result<Example, Error>;
+    type Item = Result<TrainingExample, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.finished {
@@ -140,16 +144,16 @@ impl Iterator for ExampleReader {
     }
 }
 
-impl Source {
+impl ExampleSource {
     fn open(path: &Path, options: &ExampleOptions) -> Result<Self, Error> {
         let auto = options.format == ExampleFormat::Auto;
         if options.format == ExampleFormat::Beir || (auto && path.is_dir()) {
             return Ok(Self::Beir(BeirExamples::open(path, &options.split)?));
         }
         if options.format == ExampleFormat::Tsv || (auto && is_tsv(path)) {
-            return Ok(Self::Tsv(Lines::open(path, MAX_COLUMN_BYTES)?, None));
+            return Ok(Self::Tsv(InputLines::open(path, MAX_COLUMN_BYTES)?, None));
         }
-        let mut input = Input::open(path)?;
+        let mut input = InputStream::open(path)?;
         let detected = detect(&input.peek(HEAD_BYTES)?);
         let format = match (options.format, detected.format) {
             (ExampleFormat::Auto, Some(format)) => format,
@@ -159,8 +163,8 @@ impl Source {
             (given, _) => given,
         };
         Ok(match format {
-            ExampleFormat::Squad => Self::Squad(Box::new(Reqa::of(Records::of(input, Arrangement::Data)))),
-            ExampleFormat::Dpr => Self::Dpr(Records::of(input, detected.arrangement)),
+            ExampleFormat::Squad => Self::Squad(Box::new(Reqa::of(ExampleRecords::of(input, Arrangement::Data)))),
+            ExampleFormat::Dpr => Self::Dpr(ExampleRecords::of(input, detected.arrangement)),
             ExampleFormat::Tevatron if detected.by_key => {
                 let corpus = options.corpus.as_ref().ok_or_else(|| Error::NoCorpus { path: path.to_owned() })?;
                 if path == Path::new("-") {
@@ -168,16 +172,16 @@ impl Source {
                         "records that name their passages by key are read twice: save standard input to a file";
                     return Err(std::io::Error::other(reason).into());
                 }
-                let wanted = named(Records::of(input, detected.arrangement))?;
-                let documents = Judged::read(corpus, &wanted)?;
-                Self::Tevatron(Records::of(Input::open(path)?, detected.arrangement), Some(documents))
+                let wanted = named(ExampleRecords::of(input, detected.arrangement))?;
+                let documents = PassagesByKey::read(corpus, &wanted)?;
+                Self::Tevatron(ExampleRecords::of(InputStream::open(path)?, detected.arrangement), Some(documents))
             }
-            ExampleFormat::Tevatron => Self::Tevatron(Records::of(input, detected.arrangement), None),
-            _ => Self::Pairs(Records::of(input, detected.arrangement)),
+            ExampleFormat::Tevatron => Self::Tevatron(ExampleRecords::of(input, detected.arrangement), None),
+            _ => Self::Pairs(ExampleRecords::of(input, detected.arrangement)),
         })
     }
 
-    fn advance(&mut self, skipped: &mut Skipped) -> Result<Option<Example>, Error> {
+    fn advance(&mut self, skipped: &mut Skipped) -> Result<Option<TrainingExample>, Error> {
         match self {
             Self::Beir(examples) => examples.advance(),
             Self::Squad(reqa) => reqa.advance(skipped),
@@ -194,11 +198,11 @@ impl Source {
 /// Longest text of a column.
 const MAX_COLUMN_BYTES: usize = 2 << 20;
 
-fn checked(example: Result<Example, Problem>) -> Result<Example, Problem> {
+fn checked(example: Result<TrainingExample, CorpusProblem>) -> Result<TrainingExample, CorpusProblem> {
     example.and_then(|example| example.check().map(|()| example))
 }
 
-fn columns(lines: &mut Lines, roles: &mut Option<Roles>) -> Result<Option<Example>, Error> {
+fn columns(lines: &mut InputLines, roles: &mut Option<Roles>) -> Result<Option<TrainingExample>, Error> {
     loop {
         let Some((_, line)) = lines.advance()? else { return Ok(None) };
         let roles = match roles {
@@ -216,7 +220,7 @@ fn columns(lines: &mut Lines, roles: &mut Option<Roles>) -> Result<Option<Exampl
 }
 
 /// Keys of all documents that records name. Flaws are reported when the record is read as an example.
-fn named(mut records: Records) -> Result<HashSet<String>, Error> {
+fn named(mut records: ExampleRecords) -> Result<HashSet<String>, Error> {
     let mut wanted = HashSet::new();
     loop {
         match records.advance(tevatron::named) {

@@ -4,8 +4,8 @@ use serde_json::Value;
 use super::array::Elements;
 use super::format::Arrangement;
 use crate::error::Error;
-use crate::problem::Problem;
-use crate::read::{Input, Lines, explained};
+use crate::problem::CorpusProblem;
+use crate::read::{InputLines, InputStream, explained};
 
 /// Longest record that is read.
 const MAX_RECORD_BYTES: usize = 16 << 20;
@@ -14,22 +14,25 @@ const MAX_ARTICLE_BYTES: usize = 64 << 20;
 
 /// The values of one file in its order.
 #[derive(Debug)]
-pub(super) enum Records {
-    Lines(Lines),
+pub(super) enum ExampleRecords {
+    Lines(InputLines),
     Array(Elements),
 }
 
-impl Records {
-    pub(super) fn of(input: Input, arrangement: Arrangement) -> Self {
+impl ExampleRecords {
+    pub(super) fn of(input: InputStream, arrangement: Arrangement) -> Self {
         match arrangement {
-            Arrangement::Lines => Self::Lines(Lines::of(input, MAX_RECORD_BYTES / 8)),
+            Arrangement::Lines => Self::Lines(InputLines::of(input, MAX_RECORD_BYTES / 8)),
             Arrangement::Array => Self::Array(Elements::of(input, None, MAX_RECORD_BYTES)),
             Arrangement::Data => Self::Array(Elements::of(input, Some("data"), MAX_ARTICLE_BYTES)),
         }
     }
 
     /// The next value, read by `parse`.
-    pub(super) fn advance<T>(&mut self, parse: impl FnOnce(Value) -> Result<T, Problem>) -> Result<Option<T>, Error> {
+    pub(super) fn advance<T>(
+        &mut self,
+        parse: impl FnOnce(Value) -> Result<T, CorpusProblem>,
+    ) -> Result<Option<T>, Error> {
         let next = match self {
             Self::Lines(lines) => lines.advance()?,
             Self::Array(elements) => elements.advance()?,
@@ -37,7 +40,7 @@ impl Records {
         let Some((_, text)) = next else { return Ok(None) };
         let value = serde_json::from_str(text).map_err(|error| {
             let below = (error.line() as u64).saturating_sub(1);
-            (below, Problem::Record { message: explained(text, &error) })
+            (below, CorpusProblem::Record { message: explained(text, &error) })
         });
         value.and_then(|value| parse(value).map_err(|problem| (0, problem))).map(Some).map_err(|(below, problem)| {
             match self {
@@ -48,7 +51,7 @@ impl Records {
     }
 
     /// An error at the current value.
-    pub(super) fn refuse(&self, problem: Problem) -> Error {
+    pub(super) fn refuse(&self, problem: CorpusProblem) -> Error {
         match self {
             Self::Lines(lines) => lines.refuse(problem),
             Self::Array(elements) => elements.refuse(0, problem),

@@ -11,22 +11,22 @@ use dyad_files::AtomicDir;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::example::{Example, Passage};
+use super::example::{Passage, TrainingExample};
 use super::format::Arrangement;
-use super::records::Records;
+use super::records::ExampleRecords;
 use super::sentences::sentences;
 use super::skipped::Skipped;
-use super::squad::{Article, Paragraph, Question, read};
+use super::squad::{Article, Paragraph, SquadQuestion, read};
 use crate::error::Error;
-use crate::problem::Problem;
-use crate::read::Input;
+use crate::problem::CorpusProblem;
+use crate::read::InputStream;
 
 /// Examples of a SQuAD file; an article is held at a time, and 128 bits per sentence.
 #[derive(Debug)]
 pub(super) struct Reqa {
-    records: Records,
-    pool: Pool,
-    waiting: VecDeque<Result<Example, Problem>>,
+    records: ExampleRecords,
+    pool: SentencePool,
+    waiting: VecDeque<Result<TrainingExample, CorpusProblem>>,
     /// New sentences by key: of the last article, or of all since they were last taken.
     fresh: Vec<(String, String)>,
     keep_fresh: bool,
@@ -34,9 +34,9 @@ pub(super) struct Reqa {
 
 /// The sentences seen so far, and the number of each.
 #[derive(Debug, Default)]
-struct Pool(HashMap<(u64, u64), usize>);
+struct SentencePool(HashMap<(u64, u64), usize>);
 
-impl Pool {
+impl SentencePool {
     /// The key of a sentence, and whether it is new.
     fn key(&mut self, sentence: &str) -> (String, bool) {
         let (hash, next) = (xxh3_128(sentence.as_bytes()), self.0.len());
@@ -46,8 +46,8 @@ impl Pool {
 }
 
 impl Reqa {
-    pub(super) fn of(records: Records) -> Self {
-        Self { records, pool: Pool::default(), waiting: VecDeque::new(), fresh: Vec::new(), keep_fresh: false }
+    pub(super) fn of(records: ExampleRecords) -> Self {
+        Self { records, pool: SentencePool::default(), waiting: VecDeque::new(), fresh: Vec::new(), keep_fresh: false }
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
@@ -59,7 +59,7 @@ impl Reqa {
     }
 
     /// The next example, whose passages have the keys of the pool.
-    pub(super) fn advance(&mut self, skipped: &mut Skipped) -> Result<Option<Example>, Error> {
+    pub(super) fn advance(&mut self, skipped: &mut Skipped) -> Result<Option<TrainingExample>, Error> {
         loop {
             match self.waiting.pop_front() {
                 Some(Ok(example)) => return Ok(Some(example)),
@@ -83,12 +83,13 @@ impl Reqa {
             ranges.iter().map(|range| self.admit(context.get(range.clone()).unwrap_or(""))).collect();
         for value in paragraph.qas {
             let key = value.get("id").and_then(Value::as_str).unwrap_or("without id").to_owned();
-            let found = read::<Question>(value).and_then(|question| {
+            let found = read::<SquadQuestion>(value).and_then(|question| {
                 if question.is_impossible {
                     skipped.unanswerable += 1;
                     return Ok(None);
                 }
-                let mut example = Example { key: question.id, question: question.text, ..Example::default() };
+                let mut example =
+                    TrainingExample { key: question.id, question: question.text, ..TrainingExample::default() };
                 for span in &question.answers {
                     let bytes = span.bytes(&context)?;
                     let holds = |range: &std::ops::Range<usize>| range.start <= bytes.start && bytes.end <= range.end;
@@ -105,7 +106,7 @@ impl Reqa {
                 }
                 example.check().map(|()| Some(example))
             });
-            let found = found.map_err(|problem| Problem::InQuestion { key, problem: Box::new(problem) });
+            let found = found.map_err(|problem| CorpusProblem::InQuestion { key, problem: Box::new(problem) });
             self.waiting.extend(found.transpose());
         }
     }
@@ -151,7 +152,7 @@ fn write(squad: &Path, folder: &Path, split: &str) -> Result<ReqaSummary, Error>
     let (mut corpus, mut queries) = (create("corpus.jsonl")?, create("queries.jsonl")?);
     let mut qrels = create(&format!("qrels/{split}.tsv"))?;
     writeln!(qrels, "query-id\tcorpus-id\tscore")?;
-    let mut reqa = Reqa::of(Records::of(Input::open(squad)?, Arrangement::Data));
+    let mut reqa = Reqa::of(ExampleRecords::of(InputStream::open(squad)?, Arrangement::Data));
     reqa.keep_fresh = true;
     let mut summary = ReqaSummary::default();
     loop {

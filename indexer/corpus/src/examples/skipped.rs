@@ -1,7 +1,7 @@
 //! Counts of skipped records, by reason.
 
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// Counts of skipped records, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,15 +44,15 @@ impl Skipped {
             _ => return false,
         };
         let problem = match problem {
-            Problem::InQuestion { problem, .. } => problem,
+            CorpusProblem::InQuestion { problem, .. } => problem,
             problem => problem,
         };
         let counter = match problem {
-            Problem::LineTooLong { .. } | Problem::NotAnArray { .. } => return false,
-            Problem::EmptyQuestion => &mut self.empty_questions,
-            Problem::NoPositives => &mut self.without_positives,
-            Problem::EmptyPassage { .. } => &mut self.empty_passages,
-            Problem::UnknownDocument { .. } => &mut self.unknown_documents,
+            CorpusProblem::LineTooLong { .. } | CorpusProblem::NotAnArray { .. } => return false,
+            CorpusProblem::EmptyQuestion => &mut self.empty_questions,
+            CorpusProblem::NoPositives => &mut self.without_positives,
+            CorpusProblem::EmptyPassage { .. } => &mut self.empty_passages,
+            CorpusProblem::UnknownDocument { .. } => &mut self.unknown_documents,
             _ => &mut self.broken,
         };
         *counter += 1;

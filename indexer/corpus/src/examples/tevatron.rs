@@ -1,24 +1,24 @@
 //! Tevatron's records, read and written.
 use serde_json::{Map, Value, json};
 
-use super::example::{Example, Passage};
-use super::judged::Judged;
+use super::example::{Passage, TrainingExample};
+use super::judged::PassagesByKey;
 use super::passages::passages;
 use crate::place::PassageSpan;
-use crate::problem::Problem;
-use crate::read::{Record, missing, wrong_type};
+use crate::problem::CorpusProblem;
+use crate::read::{JsonRecord, missing, wrong_type};
 
 /// Reads one record; `corpus` holds the documents of records that name theirs by key.
-pub(super) fn example(value: Value, corpus: Option<&Judged>) -> Result<Example, Problem> {
+pub(super) fn example(value: Value, corpus: Option<&PassagesByKey>) -> Result<TrainingExample, CorpusProblem> {
     let mut record = object(value)?;
     let key = record.optional_key(&["query_id"])?;
     let question = record.text(&["query", "query_text"])?;
     if let Some(corpus) = corpus {
         let mut of = |name| {
             let keys = keys(&mut record, name)?;
-            keys.iter().map(|key| corpus.passage(key)).collect::<Result<Vec<Passage>, Problem>>()
+            keys.iter().map(|key| corpus.passage(key)).collect::<Result<Vec<Passage>, CorpusProblem>>()
         };
-        return Ok(Example {
+        return Ok(TrainingExample {
             key,
             question,
             positives: of("positive_document_ids")?,
@@ -30,25 +30,25 @@ pub(super) fn example(value: Value, corpus: Option<&Judged>) -> Result<Example, 
     }
     let positives = passages(&mut record, &["positive_passages"], true)?;
     let negatives = passages(&mut record, &["negative_passages"], true)?;
-    Ok(Example { key, question, positives, negatives })
+    Ok(TrainingExample { key, question, positives, negatives })
 }
 
 /// Keys of the documents that a record names.
-pub(super) fn named(value: Value) -> Result<Vec<String>, Problem> {
+pub(super) fn named(value: Value) -> Result<Vec<String>, CorpusProblem> {
     let mut record = object(value)?;
     let mut names = keys(&mut record, "positive_document_ids")?;
     names.extend(keys(&mut record, "negative_document_ids")?);
     Ok(names)
 }
 
-fn object(value: Value) -> Result<Record, Problem> {
+fn object(value: Value) -> Result<JsonRecord, CorpusProblem> {
     match value {
-        Value::Object(fields) => Ok(Record(fields)),
+        Value::Object(fields) => Ok(JsonRecord(fields)),
         other => Err(wrong_type("the record", "an object", &other)),
     }
 }
 
-fn keys(record: &mut Record, name: &str) -> Result<Vec<String>, Problem> {
+fn keys(record: &mut JsonRecord, name: &str) -> Result<Vec<String>, CorpusProblem> {
     let values = match record.take(&[name]) {
         None => return Ok(Vec::new()),
         Some((_, Value::Array(values))) => values,
@@ -64,7 +64,7 @@ fn keys(record: &mut Record, name: &str) -> Result<Vec<String>, Problem> {
 
 /// One example as a line of Tevatron's older form, without its line end, with a `score` per passage that has one, and
 /// `document`, `start` and `end` where it is known where it stands. Passages without a key get an empty `docid`.
-pub fn to_tevatron(example: &Example) -> String {
+pub fn to_tevatron(example: &TrainingExample) -> String {
     let passages = |passages: &[Passage]| -> Value {
         let passage = |passage: &Passage| {
             let mut fields = Map::new();

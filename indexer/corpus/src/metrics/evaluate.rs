@@ -1,10 +1,10 @@
 //! A whole run against its judgements.
 use std::collections::BTreeMap;
 
-use super::measure::Metric;
-use super::ranking::Ranking;
+use super::measure::RankingMetric;
+use super::ranking::GradedRanking;
 use crate::qrels::Qrels;
-use crate::run::Run;
+use crate::run::TrecRun;
 
 /// Over which queries a mean is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Average {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     /// The metrics, in the order asked for.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<RankingMetric>,
     /// Query key to one value per metric.
     pub queries: BTreeMap<String, Vec<f64>>,
     /// Mean over the queries, one value per metric; 0 where there is no query.
@@ -28,14 +28,14 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// The mean of one metric, if it was asked for.
-    pub fn mean(&self, metric: Metric) -> Option<f64> {
+    pub fn mean(&self, metric: RankingMetric) -> Option<f64> {
         let index = self.metrics.iter().position(|&other| other == metric)?;
         self.means.get(index).copied()
     }
 }
 
 /// Computes `metrics` for every query that counts under `average`. Results of queries without judgements are ignored.
-pub fn evaluate(run: &Run, qrels: &Qrels, metrics: &[Metric], average: Average) -> Evaluation {
+pub fn evaluate(run: &TrecRun, qrels: &Qrels, metrics: &[RankingMetric], average: Average) -> Evaluation {
     let mut queries = BTreeMap::new();
     for (query, judgements) in qrels {
         // A query without hits leaves no line in a run file: here too it counts as one without results.
@@ -43,7 +43,7 @@ pub fn evaluate(run: &Run, qrels: &Qrels, metrics: &[Metric], average: Average) 
         if hits.is_empty() && average == Average::Answered {
             continue;
         }
-        let ranking = Ranking::new(hits, judgements);
+        let ranking = GradedRanking::new(hits, judgements);
         queries.insert(query.clone(), metrics.iter().map(|metric| metric.of(&ranking)).collect::<Vec<f64>>());
     }
     let means = (0..metrics.len())
@@ -57,7 +57,7 @@ pub fn evaluate(run: &Run, qrels: &Qrels, metrics: &[Metric], average: Average) 
 
 /// Drops hits whose key is the query's own, as BEIR's evaluation does by default: it matters where questions are themselves
 /// documents of the corpus (ArguAna, Quora).
-pub fn drop_identical(run: &mut Run) {
+pub fn drop_identical(run: &mut TrecRun) {
     for (query, hits) in run {
         hits.retain(|(key, _)| key != query);
     }

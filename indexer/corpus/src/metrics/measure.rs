@@ -1,12 +1,12 @@
 //! Each measure of one query as a pure function of its ranking.
 use std::fmt;
 
-use super::ranking::Ranking;
+use super::ranking::GradedRanking;
 
 /// A ranking metric. Values are in 0..=1, larger is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Metric {
+pub enum RankingMetric {
     /// One over the rank of the first relevant hit (trec_eval: `recip_rank`); its mean is MRR.
     ReciprocalRank,
     /// The same, 0 where that rank is beyond k (MS MARCO's MRR@10; not in trec_eval).
@@ -24,9 +24,9 @@ pub enum Metric {
     Success(usize),
 }
 
-impl Metric {
+impl RankingMetric {
     /// The metric's value for one query; 0 where no document is relevant.
-    pub fn of(self, ranking: &Ranking) -> f64 {
+    pub fn of(self, ranking: &GradedRanking) -> f64 {
         let relevant = ranking.ideal.len();
         match self {
             Self::ReciprocalRank => reciprocal_rank(&ranking.grades),
@@ -44,7 +44,7 @@ impl Metric {
 }
 
 /// trec_eval's names; `recip_rank_k` in its style for the cut form that it does not have.
-impl fmt::Display for Metric {
+impl fmt::Display for RankingMetric {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReciprocalRank => formatter.write_str("recip_rank"),

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `ranking.rs` | a query's hits in trec_eval's order, as grades |
-//! | `measure.rs` | [`Metric`]: each measure of one query, as a pure function |
+//! | `measure.rs` | [`RankingMetric`]: each measure of one query, as a pure function |
 //! | `evaluate.rs` | a whole run: per query and averaged |
 //! | `significance.rs` | paired tests between two runs |
 //!
@@ -19,6 +19,8 @@ mod significance;
 mod tests;
 
 pub use evaluate::{Average, Evaluation, drop_identical, evaluate};
-pub use measure::Metric;
-pub use ranking::{Ranking, trec_order};
-pub use significance::{Comparison, Incomparable, Sampling, bootstrap, compare, compare_values, randomisation_test};
+pub use measure::RankingMetric;
+pub use ranking::{GradedRanking, trec_order};
+pub use significance::{
+    Incomparable, PairedComparison, Sampling, bootstrap, compare, compare_values, randomisation_test,
+};

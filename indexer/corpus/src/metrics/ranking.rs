@@ -10,14 +10,14 @@ pub fn trec_order(left: &(String, f32), right: &(String, f32)) -> Ordering {
 
 /// What a metric needs to know of one query: the grades in rank order, and the grades that an ideal ranking would have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ranking {
+pub struct GradedRanking {
     /// Grade of each hit from rank 1 on; 0 for unjudged documents and for those judged not relevant.
     pub grades: Vec<i32>,
     /// Grades of all relevant documents, descending.
     pub ideal: Vec<i32>,
 }
 
-impl Ranking {
+impl GradedRanking {
     /// Orders `hits` as trec_eval does and looks up their grades.
     pub fn new(hits: &[(String, f32)], judgements: &BTreeMap<String, i32>) -> Self {
         let mut ordered: Vec<&(String, f32)> = hits.iter().collect();

@@ -9,7 +9,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 
 use super::evaluate::Evaluation;
-use super::measure::Metric;
+use super::measure::RankingMetric;
 
 /// Parameters of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,7 +31,7 @@ impl Default for Sampling {
 
 /// Two systems on the same questions.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Comparison {
+pub struct PairedComparison {
     /// Questions.
     pub questions: usize,
     /// Mean of the first system.
@@ -89,9 +89,9 @@ pub enum Incomparable {
 pub fn compare(
     first: &Evaluation,
     second: &Evaluation,
-    metric: Metric,
+    metric: RankingMetric,
     sampling: Sampling,
-) -> Result<Comparison, Incomparable> {
+) -> Result<PairedComparison, Incomparable> {
     let [left, right] = [first, second].map(|evaluation| {
         let at = evaluation.metrics.iter().position(|&other| other == metric)?;
         Some(evaluation.queries.values().filter_map(|values| values.get(at).copied()).collect::<Vec<f64>>())
@@ -109,10 +109,10 @@ pub fn compare(
 }
 
 /// Compares values of the same questions in the same order.
-pub fn compare_values(first: &[f64], second: &[f64], sampling: Sampling) -> Result<Comparison, Incomparable> {
+pub fn compare_values(first: &[f64], second: &[f64], sampling: Sampling) -> Result<PairedComparison, Incomparable> {
     let differences = differences(first, second)?;
     let (interval, p_bootstrap) = bootstrap(&differences, sampling);
-    Ok(Comparison {
+    Ok(PairedComparison {
         questions: differences.len(),
         first: mean(first),
         second: mean(second),
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn only_the_same_questions_are_compared() {
-        let metrics = vec![Metric::Precision(1)];
+        let metrics = vec![RankingMetric::Precision(1)];
         let evaluation = |keys: &[&str], value: f64| {
             let queries: BTreeMap<String, Vec<f64>> = keys.iter().map(|key| ((*key).to_owned(), vec![value])).collect();
             Evaluation { metrics: metrics.clone(), queries, means: vec![value] }
@@ -284,10 +284,12 @@ mod tests {
         let refuse = |second: &Evaluation, metric| {
             compare(&evaluation(&["a", "b"], 0.0), second, metric, sampling(10)).unwrap_err().to_string()
         };
-        let of = Metric::Precision(1);
+        let of = RankingMetric::Precision(1);
         assert!(compare(&evaluation(&["a"], 0.0), &evaluation(&["a"], 1.0), of, sampling(10)).is_ok());
         assert!(refuse(&evaluation(&["a", "c"], 0.0), of).contains("`b` is in one of them only"));
-        assert!(refuse(&evaluation(&["a", "b"], 0.0), Metric::Recall(1)).contains("`recall_1` was not computed"));
+        assert!(
+            refuse(&evaluation(&["a", "b"], 0.0), RankingMetric::Recall(1)).contains("`recall_1` was not computed")
+        );
         assert!(refuse(&evaluation(&["a", "b"], f64::NAN), of).contains("question 1 is not finite"));
         assert_eq!(compare_values(&[], &[], sampling(10)), Err(Incomparable::Empty));
         assert_eq!(compare_values(&[1.0], &[], sampling(10)), Err(Incomparable::Lengths { first: 1, second: 0 }));

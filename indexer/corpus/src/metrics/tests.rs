@@ -7,20 +7,20 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::qrels::Qrels;
-use crate::run::Run;
+use crate::run::TrecRun;
 
-const METRICS: [Metric; 11] = [
-    Metric::ReciprocalRank,
-    Metric::ReciprocalRankAt(2),
-    Metric::Precision(1),
-    Metric::Precision(10),
-    Metric::Recall(1),
-    Metric::Recall(5),
-    Metric::Ndcg(3),
-    Metric::Ndcg(10),
-    Metric::AveragePrecision,
-    Metric::Success(1),
-    Metric::Success(5),
+const METRICS: [RankingMetric; 11] = [
+    RankingMetric::ReciprocalRank,
+    RankingMetric::ReciprocalRankAt(2),
+    RankingMetric::Precision(1),
+    RankingMetric::Precision(10),
+    RankingMetric::Recall(1),
+    RankingMetric::Recall(5),
+    RankingMetric::Ndcg(3),
+    RankingMetric::Ndcg(10),
+    RankingMetric::AveragePrecision,
+    RankingMetric::Success(1),
+    RankingMetric::Success(5),
 ];
 
 fn judged(grades: &[(&str, i32)]) -> BTreeMap<String, i32> {
@@ -48,8 +48,8 @@ fn nothing_found_is_zero_without_a_sign() {
     let judgements = judged(&[("d1", 1)]);
     let qrels = Qrels::from([("q".to_owned(), judgements.clone())]);
     for found in [hits(&[]), hits(&[("d2", 0.5)])] {
-        let ranking = Ranking::new(&found, &judgements);
-        let means = evaluate(&Run::from([("q".to_owned(), found)]), &qrels, &METRICS, Average::Complete).means;
+        let ranking = GradedRanking::new(&found, &judgements);
+        let means = evaluate(&TrecRun::from([("q".to_owned(), found)]), &qrels, &METRICS, Average::Complete).means;
         for (metric, mean) in METRICS.iter().zip(means) {
             assert!(metric.of(&ranking).is_sign_positive() && mean.is_sign_positive(), "{metric}");
         }
@@ -59,31 +59,32 @@ fn nothing_found_is_zero_without_a_sign() {
 #[test]
 fn the_order_of_a_run_does_not_count() {
     let judgements = judged(&[("d1", 1)]);
-    let forwards = Ranking::new(&hits(&[("d1", 0.9), ("d2", 0.8)]), &judgements);
-    let backwards = Ranking::new(&hits(&[("d2", 0.8), ("d1", 0.9)]), &judgements);
+    let forwards = GradedRanking::new(&hits(&[("d1", 0.9), ("d2", 0.8)]), &judgements);
+    let backwards = GradedRanking::new(&hits(&[("d2", 0.8), ("d1", 0.9)]), &judgements);
     assert_eq!(forwards, backwards);
     assert_eq!(forwards.grades, [1, 0]);
 }
 
 #[test]
 fn unjudged_and_negative_grades_are_not_relevant() {
-    let ranking = Ranking::new(&hits(&[("a", 3.0), ("b", 2.0), ("c", 1.0)]), &judged(&[("b", -2), ("c", 2), ("d", 0)]));
-    assert_eq!(ranking, Ranking { grades: vec![0, 0, 2], ideal: vec![2] });
-    assert!(close(Metric::ReciprocalRank.of(&ranking), 1.0 / 3.0));
-    assert!(close(Metric::Ndcg(10).of(&ranking), 1.0 / 4f64.log2()));
+    let ranking =
+        GradedRanking::new(&hits(&[("a", 3.0), ("b", 2.0), ("c", 1.0)]), &judged(&[("b", -2), ("c", 2), ("d", 0)]));
+    assert_eq!(ranking, GradedRanking { grades: vec![0, 0, 2], ideal: vec![2] });
+    assert!(close(RankingMetric::ReciprocalRank.of(&ranking), 1.0 / 3.0));
+    assert!(close(RankingMetric::Ndcg(10).of(&ranking), 1.0 / 4f64.log2()));
 }
 
 #[test]
 fn precision_divides_by_k_and_recall_by_the_relevant() {
-    let ranking = Ranking { grades: vec![1], ideal: vec![1, 1, 1] };
-    assert!(close(Metric::Precision(5).of(&ranking), 0.2));
-    assert!(close(Metric::Recall(5).of(&ranking), 1.0 / 3.0));
-    assert!(close(Metric::AveragePrecision.of(&ranking), 1.0 / 3.0));
+    let ranking = GradedRanking { grades: vec![1], ideal: vec![1, 1, 1] };
+    assert!(close(RankingMetric::Precision(5).of(&ranking), 0.2));
+    assert!(close(RankingMetric::Recall(5).of(&ranking), 1.0 / 3.0));
+    assert!(close(RankingMetric::AveragePrecision.of(&ranking), 1.0 / 3.0));
 }
 
 #[test]
 fn a_query_without_relevant_documents_counts_zero() {
-    let ranking = Ranking::new(&hits(&[("a", 1.0)]), &judged(&[("a", 0)]));
+    let ranking = GradedRanking::new(&hits(&[("a", 1.0)]), &judged(&[("a", 0)]));
     for metric in METRICS {
         assert!(close(metric.of(&ranking), 0.0), "{metric}");
     }
@@ -96,31 +97,31 @@ fn a_complete_mean_counts_unanswered_queries_as_zero() {
         ("q2".to_owned(), judged(&[("d", 1)])),
         ("q3".to_owned(), judged(&[("d", 1)])),
     ]);
-    let run = Run::from([
+    let run = TrecRun::from([
         ("q1".to_owned(), hits(&[("d", 1.0)])),
         ("q2".to_owned(), Vec::new()),
         ("not judged".to_owned(), hits(&[("d", 1.0)])),
     ]);
     let mean = |average| {
-        let evaluation = evaluate(&run, &qrels, &[Metric::ReciprocalRank], average);
-        (evaluation.queries.len(), evaluation.mean(Metric::ReciprocalRank).unwrap())
+        let evaluation = evaluate(&run, &qrels, &[RankingMetric::ReciprocalRank], average);
+        (evaluation.queries.len(), evaluation.mean(RankingMetric::ReciprocalRank).unwrap())
     };
     let (queries, value) = mean(Average::Complete);
     assert!(queries == 3 && close(value, 1.0 / 3.0));
     let (queries, value) = mean(Average::Answered);
     assert!(queries == 1 && close(value, 1.0));
-    assert_eq!(evaluate(&run, &qrels, &[], Average::Complete).mean(Metric::AveragePrecision), None);
+    assert_eq!(evaluate(&run, &qrels, &[], Average::Complete).mean(RankingMetric::AveragePrecision), None);
 }
 
 #[test]
 fn identical_ids_are_dropped_for_their_own_query_only() {
-    let mut run = Run::from([("d1".to_owned(), hits(&[("d1", 1.0), ("d2", 0.5)]))]);
+    let mut run = TrecRun::from([("d1".to_owned(), hits(&[("d1", 1.0), ("d2", 0.5)]))]);
     drop_identical(&mut run);
     assert_eq!(run["d1"], hits(&[("d2", 0.5)]));
 }
 
 /// The metric by its definition: ranks by counting who comes before, gains one by one, the ideal by trying every order.
-fn slow(metric: Metric, hits: &[(String, f32)], judgements: &BTreeMap<String, i32>) -> f64 {
+fn slow(metric: RankingMetric, hits: &[(String, f32)], judgements: &BTreeMap<String, i32>) -> f64 {
     let grade = |key: &str| judgements.get(key).copied().unwrap_or(0).max(0);
     let before = |other: &(String, f32), hit: &(String, f32)| match other.1.partial_cmp(&hit.1).unwrap() {
         Ordering::Greater => true,
@@ -138,13 +139,13 @@ fn slow(metric: Metric, hits: &[(String, f32)], judgements: &BTreeMap<String, i3
         return 0.0;
     }
     match metric {
-        Metric::ReciprocalRank => best,
-        Metric::ReciprocalRankAt(k) => best * f64::from(u8::from(within(k) > 0.0)),
-        Metric::Precision(k) => within(k) / k as f64,
-        Metric::Recall(k) => within(k) / relevant,
-        Metric::Success(k) => within(k).min(1.0),
-        Metric::AveragePrecision => relevant_ranks.iter().map(|&r| within(r) / r as f64).sum::<f64>() / relevant,
-        Metric::Ndcg(k) => {
+        RankingMetric::ReciprocalRank => best,
+        RankingMetric::ReciprocalRankAt(k) => best * f64::from(u8::from(within(k) > 0.0)),
+        RankingMetric::Precision(k) => within(k) / k as f64,
+        RankingMetric::Recall(k) => within(k) / relevant,
+        RankingMetric::Success(k) => within(k).min(1.0),
+        RankingMetric::AveragePrecision => relevant_ranks.iter().map(|&r| within(r) / r as f64).sum::<f64>() / relevant,
+        RankingMetric::Ndcg(k) => {
             let got: f64 = hits.iter().filter(|hit| rank(hit) <= k).map(|hit| gain(grade(&hit.0), rank(hit))).sum();
             let mut left: Vec<i32> = judgements.values().map(|grade| (*grade).max(0)).collect();
             let mut ideal = 0.0;
@@ -166,7 +167,7 @@ proptest! {
         judgements in prop::collection::btree_map("[a-d]{1,2}", -1i32..4, 0..12),
     ) {
         let hits: Vec<(String, f32)> = scores.into_iter().map(|(key, score)| (key, f32::from(score) / 2.0)).collect();
-        let ranking = Ranking::new(&hits, &judgements);
+        let ranking = GradedRanking::new(&hits, &judgements);
         for metric in METRICS {
             let (fast, slow) = (metric.of(&ranking), slow(metric, &hits, &judgements));
             prop_assert!((fast - slow).abs() < 1e-9, "{}: {} {}", metric, fast, slow);

@@ -1,14 +1,14 @@
 //! The arguments of commands that read a corpus. What is embedded has to be what is indexed: both commands take the same ones.
 use std::path::PathBuf;
 
-use super::options::{FieldNames, Format, ReadOptions, Split};
+use super::options::{CorpusFormat, FieldNames, ReadOptions, Split};
 
 /// How a corpus is read.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReadArguments {
     /// Format of the corpus: auto (by its name), jsonl, tsv, beir, parquet, trec, or markdown or text, where each file is a document
-    #[arg(long, value_name = "FORMAT", default_value_t = Format::Auto)]
-    format: Format,
+    #[arg(long, value_name = "FORMAT", default_value_t = CorpusFormat::Auto)]
+    format: CorpusFormat,
     /// Field of the key in JSON lines or Parquet [default: _id, id, docid or key]
     #[arg(long, value_name = "NAME")]
     key_field: Option<String>,

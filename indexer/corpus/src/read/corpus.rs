@@ -5,15 +5,15 @@ use std::path::Path;
 use super::files::Files;
 use super::flaws::Flaws;
 use super::input::is_stream;
-use super::keys::Keys;
-use super::options::{Format, ReadOptions, format_of};
-use super::records::Records;
+use super::keys::SeenKeys;
+use super::options::{CorpusFormat, ReadOptions, format_of};
+use super::records::CorpusRecords;
 use super::unstored::Unstored;
 use super::whole_documents::WholeDocuments;
 use super::{MAX_KEY_BYTES, MAX_METADATA_BYTES};
 use crate::document::{Document, Located};
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// Files whose warnings are kept.
 const TOLD_FILES: usize = 8;
@@ -28,31 +28,31 @@ pub(crate) enum LineFormat {
 /// Detects the line format of a file from its name.
 pub(crate) fn line_format(path: &Path) -> Result<LineFormat, Error> {
     match format_of(path)? {
-        Format::Jsonl => Ok(LineFormat::Jsonl),
-        Format::Tsv => Ok(LineFormat::Tsv),
+        CorpusFormat::Jsonl => Ok(LineFormat::Jsonl),
+        CorpusFormat::Tsv => Ok(LineFormat::Tsv),
         _ => Err(Error::UnknownFormat { path: path.to_owned() }),
     }
 }
 
 /// Refuses keys that no new document may have: empty ones, those too long to store, and those with a line break or a zero byte.
-pub fn check_key(key: &str) -> Result<(), Problem> {
+pub fn check_key(key: &str) -> Result<(), CorpusProblem> {
     if key.trim().is_empty() {
-        return Err(Problem::EmptyKey);
+        return Err(CorpusProblem::EmptyKey);
     }
     if key.len() > MAX_KEY_BYTES {
-        return Err(Problem::KeyTooLong { bytes: key.len(), limit: MAX_KEY_BYTES });
+        return Err(CorpusProblem::KeyTooLong { bytes: key.len(), limit: MAX_KEY_BYTES });
     }
     if key.contains(['\n', '\r', '\0']) {
-        return Err(Problem::KeyUnnameable);
+        return Err(CorpusProblem::KeyUnnameable);
     }
     Ok(())
 }
 
 /// Refuses metadata that are too large to store.
-fn check_metadata(document: &Document) -> Result<(), Problem> {
+fn check_metadata(document: &Document) -> Result<(), CorpusProblem> {
     let bytes = document.metadata.as_ref().map_or(0, |metadata| metadata.as_json().len());
     if bytes > MAX_METADATA_BYTES {
-        return Err(Problem::MetadataTooLarge { key: document.key.clone(), bytes, limit: MAX_METADATA_BYTES });
+        return Err(CorpusProblem::MetadataTooLarge { key: document.key.clone(), bytes, limit: MAX_METADATA_BYTES });
     }
     Ok(())
 }
@@ -67,10 +67,10 @@ fn check_metadata(document: &Document) -> Result<(), Problem> {
 #[derive(Debug)]
 pub struct CorpusReader {
     files: Files,
-    records: Records,
+    records: CorpusRecords,
     options: ReadOptions,
     /// Absent where keys may be repeated.
-    keys: Option<Keys>,
+    keys: Option<SeenKeys>,
     flaws: Flaws,
     unstored: Unstored,
     /// Warnings about files that are read to their ends.
@@ -98,7 +98,7 @@ impl CorpusReader {
             flaws: Flaws::of(of, files.names(), options.max_bad, options.rejects.as_deref())?,
             files,
             records,
-            keys: (!options.repeated_keys).then(Keys::default),
+            keys: (!options.repeated_keys).then(SeenKeys::default),
             options: options.clone(),
             unstored: Unstored::default(),
             of_files: Vec::new(),
@@ -228,7 +228,7 @@ impl CorpusReader {
     }
 
     /// A record as it is returned: whole, or as passages.
-    fn placed(&self, document: Document) -> Result<VecDeque<Document>, Problem> {
+    fn placed(&self, document: Document) -> Result<VecDeque<Document>, CorpusProblem> {
         // A document without text, or with a key of its own fault, is told as such.
         let is_sound = check(&document, usize::MAX).is_ok();
         match (self.options.split, &self.whole) {
@@ -241,13 +241,13 @@ impl CorpusReader {
         }
     }
 
-    fn check(&self, document: &Document) -> Result<(), Problem> {
+    fn check(&self, document: &Document) -> Result<(), CorpusProblem> {
         check_metadata(document)?;
         if self.options.metadata_only { check_key(&document.key) } else { check(document, self.options.max_text_bytes) }
     }
 
     /// Notes a key, and refuses one that was there.
-    fn note(&mut self, document: &Document) -> Result<(), Problem> {
+    fn note(&mut self, document: &Document) -> Result<(), CorpusProblem> {
         let place = self.files.place(self.line);
         match &mut self.keys {
             Some(keys) => self.files.told(keys.insert(&document.key, place)),
@@ -256,14 +256,14 @@ impl CorpusReader {
     }
 }
 
-fn check(document: &Document, max_text_bytes: usize) -> Result<(), Problem> {
+fn check(document: &Document, max_text_bytes: usize) -> Result<(), CorpusProblem> {
     check_key(&document.key)?;
     let bytes = document.passage().len();
     if bytes == 0 {
-        return Err(Problem::EmptyText { key: document.key.clone() });
+        return Err(CorpusProblem::EmptyText { key: document.key.clone() });
     }
     if bytes > max_text_bytes {
-        return Err(Problem::TextTooLong { key: document.key.clone(), bytes, limit: max_text_bytes });
+        return Err(CorpusProblem::TextTooLong { key: document.key.clone(), bytes, limit: max_text_bytes });
     }
     Ok(())
 }

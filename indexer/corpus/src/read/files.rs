@@ -3,17 +3,17 @@ use std::collections::{HashSet, VecDeque};
 use std::path::{Component, Path, PathBuf};
 
 use super::beir::BeirFolder;
-use super::options::{Format, format_of};
-use super::records::Records;
+use super::options::{CorpusFormat, format_of};
+use super::records::CorpusRecords;
 use super::text_folder::{OtherFiles, text_files};
 use super::{ReadOptions, is_stream};
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// Files that are read one after another, in the order of their names.
 #[derive(Debug)]
 pub(super) struct Files {
-    left: VecDeque<(PathBuf, Format)>,
+    left: VecDeque<(PathBuf, CorpusFormat)>,
     /// Bytes of all on disk; `None` for standard input.
     pub(super) total_bytes: Option<u64>,
     /// Bytes of those that have been read to their ends.
@@ -78,34 +78,38 @@ impl Files {
     }
 
     /// What says that a key was used before, with the file where it was, where that is another one.
-    pub(super) fn told(&self, result: Result<(), Problem>) -> Result<(), Problem> {
-        let Err(Problem::DuplicateKey { key, first_line }) = result else { return result };
+    pub(super) fn told(&self, result: Result<(), CorpusProblem>) -> Result<(), CorpusProblem> {
+        let Err(CorpusProblem::DuplicateKey { key, first_line }) = result else { return result };
         let (file, line) = (first_line >> LINE_BITS, first_line & ((1 << LINE_BITS) - 1));
         if file == self.place(0) >> LINE_BITS {
-            return Err(Problem::DuplicateKey { key, first_line: line });
+            return Err(CorpusProblem::DuplicateKey { key, first_line: line });
         }
         let file = usize::try_from(file).ok().and_then(|file| self.names.get(file)).cloned().unwrap_or_default();
-        Err(Problem::DuplicateKeyIn { key, file, line })
+        Err(CorpusProblem::DuplicateKeyIn { key, file, line })
     }
 
     /// Opens the next file; nothing after the last.
-    pub(super) fn open_next(&mut self, options: &ReadOptions) -> Result<Option<Records>, Error> {
-        self.left.pop_front().map(|(path, format)| Records::open(&path, format, &self.root, options)).transpose()
+    pub(super) fn open_next(&mut self, options: &ReadOptions) -> Result<Option<CorpusRecords>, Error> {
+        self.left.pop_front().map(|(path, format)| CorpusRecords::open(&path, format, &self.root, options)).transpose()
     }
 }
 
 /// The files that a path stands for, with their formats.
-fn files_of(file: PathBuf, format: Format, others: &mut OtherFiles) -> Result<Vec<(PathBuf, Format)>, Error> {
+fn files_of(
+    file: PathBuf,
+    format: CorpusFormat,
+    others: &mut OtherFiles,
+) -> Result<Vec<(PathBuf, CorpusFormat)>, Error> {
     match format {
-        Format::Beir => Ok(vec![(BeirFolder::open(&file)?.corpus()?, Format::Jsonl)]),
-        Format::Auto if file.is_dir() => {
+        CorpusFormat::Beir => Ok(vec![(BeirFolder::open(&file)?.corpus()?, CorpusFormat::Jsonl)]),
+        CorpusFormat::Auto if file.is_dir() => {
             let beir = BeirFolder::open(&file)?;
             match beir.corpus() {
                 Err(Error::MissingFile { .. }) if !beir.has_questions() => texts_of(&file, others),
-                corpus => Ok(vec![(corpus?, Format::Jsonl)]),
+                corpus => Ok(vec![(corpus?, CorpusFormat::Jsonl)]),
             }
         }
-        Format::Auto => {
+        CorpusFormat::Auto => {
             // A missing file is reported as missing, whatever its name.
             if file != Path::new("-") && !file.exists() {
                 return Err(Error::NotFound { path: file });
@@ -113,7 +117,7 @@ fn files_of(file: PathBuf, format: Format, others: &mut OtherFiles) -> Result<Ve
             let format = format_of(&file)?;
             Ok(vec![(file, format)])
         }
-        Format::Markdown | Format::Text if file.is_dir() => {
+        CorpusFormat::Markdown | CorpusFormat::Text if file.is_dir() => {
             Ok(texts_of(&file, others)?.into_iter().map(|(file, _)| (file, format)).collect())
         }
         given => Ok(vec![(file, given)]),
@@ -121,7 +125,7 @@ fn files_of(file: PathBuf, format: Format, others: &mut OtherFiles) -> Result<Ve
 }
 
 /// The texts in a folder; refused where there are none.
-fn texts_of(folder: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, Format)>, Error> {
+fn texts_of(folder: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, CorpusFormat)>, Error> {
     let texts = text_files(folder, others)?;
     if texts.is_empty() {
         let found = others.listed().unwrap_or_else(|| "none".to_owned());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// Most flawed records that an error lists.
 const TOLD: usize = 20;
@@ -44,7 +44,7 @@ impl Flaws {
     pub(super) fn take(&mut self, error: Error) -> Result<(), Error> {
         let Error::Line { path, line, problem } = &error else { return Err(error) };
         // Nothing of such a file can be read.
-        if matches!(problem, Problem::JsonArray) && *line == 1 {
+        if matches!(problem, CorpusProblem::JsonArray) && *line == 1 {
             return Err(error);
         }
         if let Some(rejects) = &mut self.rejects {

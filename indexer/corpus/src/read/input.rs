@@ -26,7 +26,7 @@ pub fn is_stream(path: &Path) -> bool {
 }
 
 /// Plain bytes of a source, and how much of it has been consumed.
-pub(crate) struct Input {
+pub(crate) struct InputStream {
     /// For messages: the path, or `standard input`.
     pub(crate) path: PathBuf,
     /// Name of the compression, if any.
@@ -37,7 +37,7 @@ pub(crate) struct Input {
     consumed: Arc<AtomicU64>,
 }
 
-impl Input {
+impl InputStream {
     /// Opens `path`; `-` is standard input.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         if path == Path::new("-") {
@@ -54,7 +54,7 @@ impl Input {
 
     fn from_reader(path: PathBuf, total_bytes: Option<u64>, reader: impl Read + Send + 'static) -> Result<Self, Error> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let mut counted = Counted { reader, consumed: Arc::clone(&consumed) };
+        let mut counted = CountedReader { reader, consumed: Arc::clone(&consumed) };
         let head = head(&mut counted)?;
         let compression = compression(&head);
         let refused = |ForeignKind { what, fix }: ForeignKind| Error::ForeignFile { path: path.clone(), what, fix };
@@ -152,10 +152,10 @@ fn compression(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-impl fmt::Debug for Input {
+impl fmt::Debug for InputStream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Input")
+            .debug_struct("InputStream")
             .field("path", &self.path)
             .field("compression", &self.compression)
             .field("total_bytes", &self.total_bytes)
@@ -164,12 +164,12 @@ impl fmt::Debug for Input {
     }
 }
 
-struct Counted<R> {
+struct CountedReader<R> {
     reader: R,
     consumed: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
         self.consumed.fetch_add(read as u64, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use super::FieldNames;
 use super::unstored::Unstored;
 use crate::document::Document;
 use crate::metadata::Metadata;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 use crate::raw_fields::{RawFields, RawName};
 
 /// Names of a document's key, in the order they are looked for.
@@ -39,14 +39,14 @@ impl<'a> Names<'a> {
 
 /// The fields of one line.
 #[derive(Debug)]
-pub(crate) struct Record(pub(crate) Map<String, Value>);
+pub(crate) struct JsonRecord(pub(crate) Map<String, Value>);
 
-impl Record {
-    pub(crate) fn parse(line: &str) -> Result<Self, Problem> {
+impl JsonRecord {
+    pub(crate) fn parse(line: &str) -> Result<Self, CorpusProblem> {
         if line.trim_start().starts_with('[') {
-            return Err(Problem::JsonArray);
+            return Err(CorpusProblem::JsonArray);
         }
-        serde_json::from_str(line).map(Self).map_err(|error| Problem::Json { message: explained(line, &error) })
+        serde_json::from_str(line).map(Self).map_err(|error| CorpusProblem::Json { message: explained(line, &error) })
     }
 
     /// The first field of `names` that is there and not null.
@@ -58,12 +58,12 @@ impl Record {
     }
 
     /// A string, or an integer written in decimal.
-    pub(crate) fn key(&mut self, names: &[&str]) -> Result<String, Problem> {
+    pub(crate) fn key(&mut self, names: &[&str]) -> Result<String, CorpusProblem> {
         let null = self.null(names);
         self.optional_key(names)?.ok_or_else(|| null.unwrap_or_else(|| missing(names)))
     }
 
-    pub(crate) fn optional_key(&mut self, names: &[&str]) -> Result<Option<String>, Problem> {
+    pub(crate) fn optional_key(&mut self, names: &[&str]) -> Result<Option<String>, CorpusProblem> {
         match self.take(names) {
             None => Ok(None),
             Some((_, Value::String(key))) => Ok(Some(key)),
@@ -72,18 +72,18 @@ impl Record {
         }
     }
 
-    pub(crate) fn text(&mut self, names: &[&str]) -> Result<String, Problem> {
+    pub(crate) fn text(&mut self, names: &[&str]) -> Result<String, CorpusProblem> {
         let null = self.null(names);
         self.optional_text(names)?.ok_or_else(|| null.unwrap_or_else(|| missing(names)))
     }
 
     /// The fault where one of `names` has no value.
-    fn null(&self, names: &[&str]) -> Option<Problem> {
+    fn null(&self, names: &[&str]) -> Option<CorpusProblem> {
         let name = names.iter().find(|name| self.0.get(**name).is_some_and(Value::is_null))?;
-        Some(Problem::NullField { field: (*name).to_owned() })
+        Some(CorpusProblem::NullField { field: (*name).to_owned() })
     }
 
-    pub(crate) fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, Problem> {
+    pub(crate) fn optional_text(&mut self, names: &[&str]) -> Result<Option<String>, CorpusProblem> {
         match self.take(names) {
             None => Ok(None),
             Some((_, Value::String(text))) => Ok(Some(text)),
@@ -92,13 +92,13 @@ impl Record {
     }
 
     /// The object `metadata`, with the fields that are stored with it, as they are written.
-    fn metadata(&mut self, fields: &FieldNames, written: Written<'_>) -> Result<Option<Metadata>, Problem> {
+    fn metadata(&mut self, fields: &FieldNames, written: Written<'_>) -> Result<Option<Metadata>, CorpusProblem> {
         let object = self.metadata_object(fields)?.unwrap_or_default();
         let metadata = Metadata::written(&object, |object| written.fields(fields, object));
-        metadata.map_err(|error| Problem::Json { message: message(&error) })
+        metadata.map_err(|error| CorpusProblem::Json { message: message(&error) })
     }
 
-    fn metadata_object(&mut self, fields: &FieldNames) -> Result<Option<Map<String, Value>>, Problem> {
+    fn metadata_object(&mut self, fields: &FieldNames) -> Result<Option<Map<String, Value>>, CorpusProblem> {
         let mut metadata = self.optional_object("metadata")?;
         let names = Names::of(fields);
         for name in &fields.metadata {
@@ -112,7 +112,7 @@ impl Record {
         Ok(metadata)
     }
 
-    fn optional_object(&mut self, name: &str) -> Result<Option<Map<String, Value>>, Problem> {
+    fn optional_object(&mut self, name: &str) -> Result<Option<Map<String, Value>>, CorpusProblem> {
         match self.take(&[name]) {
             None => Ok(None),
             Some((_, Value::Object(object))) => Ok(Some(object).filter(|object| !object.is_empty())),
@@ -165,7 +165,11 @@ impl<'a> Written<'a> {
 }
 
 /// Key and metadata of a document; other fields are not looked at.
-pub(super) fn metadata(mut record: Record, fields: &FieldNames, written: Written<'_>) -> Result<Document, Problem> {
+pub(super) fn metadata(
+    mut record: JsonRecord,
+    fields: &FieldNames,
+    written: Written<'_>,
+) -> Result<Document, CorpusProblem> {
     let key = record.key(&Names::of(fields).key)?;
     let metadata = record.metadata(fields, written)?;
     Ok(Document { key, metadata, ..Document::default() })
@@ -213,11 +217,11 @@ pub(crate) fn explained(line: &str, error: &serde_json::Error) -> String {
 
 /// A record as a document; other fields go to `unstored`.
 pub(super) fn document(
-    mut record: Record,
+    mut record: JsonRecord,
     fields: &FieldNames,
     written: Written<'_>,
     unstored: &mut Unstored,
-) -> Result<Document, Problem> {
+) -> Result<Document, CorpusProblem> {
     let names = Names::of(fields);
     // Before the others, so that a field may be both.
     let metadata = record.metadata(fields, written)?;
@@ -232,12 +236,12 @@ pub(super) fn document(
     Ok(document)
 }
 
-pub(crate) fn missing(names: &[&str]) -> Problem {
+pub(crate) fn missing(names: &[&str]) -> CorpusProblem {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    Problem::MissingField { expected: names.join(" or ") }
+    CorpusProblem::MissingField { expected: names.join(" or ") }
 }
 
-pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> Problem {
+pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> CorpusProblem {
     let got = match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -247,7 +251,7 @@ pub(crate) fn wrong_type(field: &str, expected: &'static str, value: &Value) -> 
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     };
-    Problem::FieldType { field: field.to_owned(), expected, got }
+    CorpusProblem::FieldType { field: field.to_owned(), expected, got }
 }
 
 #[cfg(test)]

@@ -2,29 +2,29 @@
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-use super::input::Input;
+use super::input::InputStream;
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Lines of one input. Blank lines are counted and skipped; a byte order mark and carriage returns are dropped.
 #[derive(Debug)]
-pub(crate) struct Lines {
-    input: Input,
+pub(crate) struct InputLines {
+    input: InputStream,
     buffer: Vec<u8>,
     line: u64,
     max_line_bytes: usize,
 }
 
-impl Lines {
+impl InputLines {
     /// Opens `path` (`-` is standard input) for records whose text may hold `max_text_bytes`.
     pub(crate) fn open(path: &Path, max_text_bytes: usize) -> Result<Self, Error> {
-        Ok(Self::of(Input::open(path)?, max_text_bytes))
+        Ok(Self::of(InputStream::open(path)?, max_text_bytes))
     }
 
-    /// As [`Lines::open`], over what is open.
-    pub(crate) fn of(input: Input, max_text_bytes: usize) -> Self {
+    /// As [`InputLines::open`], over what is open.
+    pub(crate) fn of(input: InputStream, max_text_bytes: usize) -> Self {
         // A text can grow sixfold as JSON escapes, and title and metadata come on top; more than this is never parsed,
         // so that a file without line ends cannot fill the memory.
         let max_line_bytes = max_text_bytes.saturating_mul(8).max(16 << 20);
@@ -43,7 +43,7 @@ impl Lines {
         }
         match std::str::from_utf8(&self.buffer) {
             Ok(text) => Ok(Some((self.line, text.get(self.mark_bytes()..).unwrap_or_default()))),
-            Err(error) => Err(self.refuse(Problem::NotUtf8 { offset: error.valid_up_to() })),
+            Err(error) => Err(self.refuse(CorpusProblem::NotUtf8 { offset: error.valid_up_to() })),
         }
     }
 
@@ -77,13 +77,13 @@ impl Lines {
             if let Err(source) = rest {
                 return Err(self.input.refuse(source, self.line));
             }
-            return Err(self.refuse(Problem::LineTooLong { limit: self.max_line_bytes }));
+            return Err(self.refuse(CorpusProblem::LineTooLong { limit: self.max_line_bytes }));
         }
         Ok(true)
     }
 
     /// An error at the current line.
-    pub(crate) fn refuse(&self, problem: Problem) -> Error {
+    pub(crate) fn refuse(&self, problem: CorpusProblem) -> Error {
         Error::Line { path: self.input.path.clone(), line: self.line, problem }
     }
 

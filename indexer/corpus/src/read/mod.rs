@@ -63,13 +63,13 @@ pub use beir::BeirFolder;
 pub use corpus::CorpusReader;
 pub use corpus::check_key;
 pub(crate) use corpus::{LineFormat, line_format};
-pub(crate) use input::Input;
+pub(crate) use input::InputStream;
 pub use input::is_stream;
-pub(crate) use jsonl::{Record, explained, message, missing, wrong_type};
-pub(crate) use keys::Keys;
-pub(crate) use lines::Lines;
+pub(crate) use jsonl::{JsonRecord, explained, message, missing, wrong_type};
+pub(crate) use keys::SeenKeys;
+pub(crate) use lines::InputLines;
 pub(crate) use options::DEFAULT_MAX_TEXT_BYTES;
-pub use options::{FieldNames, Format, ReadOptions, Split};
+pub use options::{CorpusFormat, FieldNames, ReadOptions, Split};
 pub(crate) use tsv::{Columns, quoted_fields};
 pub use whole_documents::WholeDocuments;
 

@@ -14,11 +14,11 @@ pub(crate) const DEFAULT_MAX_TEXT_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Format {
-    /// A folder is [`Format::Beir`], or, without `corpus.jsonl`, one of [`Format::Markdown`] and [`Format::Text`]: its files whose names end in
-    /// `.md`, `.markdown` and `.txt`, also in folders in it. Standard input is [`Format::Jsonl`]; a file is recognised by its name without
-    /// `.gz` or `.zst`: `.jsonl`, `.ndjson` and `.json` are [`Format::Jsonl`], `.tsv` and `.txt` are [`Format::Tsv`], `.parquet` is
-    /// [`Format::Parquet`], `.trec` and `.sgml` are [`Format::Trec`], `.md` and `.markdown` are [`Format::Markdown`].
+pub enum CorpusFormat {
+    /// A folder is [`CorpusFormat::Beir`], or, without `corpus.jsonl`, one of [`CorpusFormat::Markdown`] and [`CorpusFormat::Text`]: its files whose names end in
+    /// `.md`, `.markdown` and `.txt`, also in folders in it. Standard input is [`CorpusFormat::Jsonl`]; a file is recognised by its name without
+    /// `.gz` or `.zst`: `.jsonl`, `.ndjson` and `.json` are [`CorpusFormat::Jsonl`], `.tsv` and `.txt` are [`CorpusFormat::Tsv`], `.parquet` is
+    /// [`CorpusFormat::Parquet`], `.trec` and `.sgml` are [`CorpusFormat::Trec`], `.md` and `.markdown` are [`CorpusFormat::Markdown`].
     #[default]
     Auto,
     /// One JSON object per line: key (`_id`, `id`, `docid` or `key`; a string or an integer), optional `title`, text
@@ -36,24 +36,24 @@ pub enum Format {
     Trec,
     /// A Markdown file is a document: its key is the path in the folder of the corpus, its title that of the front matter (YAML), or the first
     /// heading of level 1, or the name of the file; its metadata are the other fields of the front matter, and `path`. Of a folder all files that
-    /// [`Format::Auto`] finds are read as Markdown.
+    /// [`CorpusFormat::Auto`] finds are read as Markdown.
     Markdown,
-    /// As [`Format::Markdown`], with the content of the file as it stands, and the name of the file as its title.
+    /// As [`CorpusFormat::Markdown`], with the content of the file as it stands, and the name of the file as its title.
     Text,
 }
 
-const FORMATS: [(&str, Format); 8] = [
-    ("auto", Format::Auto),
-    ("jsonl", Format::Jsonl),
-    ("tsv", Format::Tsv),
-    ("beir", Format::Beir),
-    ("parquet", Format::Parquet),
-    ("trec", Format::Trec),
-    ("markdown", Format::Markdown),
-    ("text", Format::Text),
+const FORMATS: [(&str, CorpusFormat); 8] = [
+    ("auto", CorpusFormat::Auto),
+    ("jsonl", CorpusFormat::Jsonl),
+    ("tsv", CorpusFormat::Tsv),
+    ("beir", CorpusFormat::Beir),
+    ("parquet", CorpusFormat::Parquet),
+    ("trec", CorpusFormat::Trec),
+    ("markdown", CorpusFormat::Markdown),
+    ("text", CorpusFormat::Text),
 ];
 
-impl FromStr for Format {
+impl FromStr for CorpusFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -64,7 +64,7 @@ impl FromStr for Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for CorpusFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(FORMATS.iter().find(|(_, format)| format == self).map_or("auto", |(name, _)| name))
     }
@@ -108,7 +108,7 @@ impl Split {
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// The format of the corpus.
-    pub format: Format,
+    pub format: CorpusFormat,
     /// Names of fields.
     pub fields: FieldNames,
     /// Splits documents into passages with keys `KEY#0`, `KEY#1` and so on. Their metadata say of which document (`document`) they are, and
@@ -134,7 +134,7 @@ pub struct ReadOptions {
 impl Default for ReadOptions {
     fn default() -> Self {
         Self {
-            format: Format::Auto,
+            format: CorpusFormat::Auto,
             fields: FieldNames::default(),
             split: None,
             documents: None,
@@ -149,16 +149,16 @@ impl Default for ReadOptions {
 }
 
 /// Detects the format of a file from its name.
-pub(super) fn format_of(path: &Path) -> Result<Format, Error> {
+pub(super) fn format_of(path: &Path) -> Result<CorpusFormat, Error> {
     if path == Path::new("-") {
-        return Ok(Format::Jsonl);
+        return Ok(CorpusFormat::Jsonl);
     }
     match ending(path).as_deref() {
-        Some("jsonl" | "ndjson" | "json") => Ok(Format::Jsonl),
-        Some("tsv" | "txt") => Ok(Format::Tsv),
-        Some("parquet") => Ok(Format::Parquet),
-        Some("trec" | "sgml") => Ok(Format::Trec),
-        Some("md" | "markdown") => Ok(Format::Markdown),
+        Some("jsonl" | "ndjson" | "json") => Ok(CorpusFormat::Jsonl),
+        Some("tsv" | "txt") => Ok(CorpusFormat::Tsv),
+        Some("parquet") => Ok(CorpusFormat::Parquet),
+        Some("trec" | "sgml") => Ok(CorpusFormat::Trec),
+        Some("md" | "markdown") => Ok(CorpusFormat::Markdown),
         _ => Err(Error::UnknownFormat { path: path.to_owned() }),
     }
 }

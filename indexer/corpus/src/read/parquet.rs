@@ -14,13 +14,13 @@ use serde_json::{Map, Number, Value};
 use super::FieldNames;
 use super::jsonl::Names;
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// Most characters of what the reader says is wrong: it may hold a whole value.
 const TOLD_CHARS: usize = 200;
 
 /// A row as named values, and its number, from 1.
-type NumberedFields = (u64, Result<Map<String, Value>, Problem>);
+type NumberedFields = (u64, Result<Map<String, Value>, CorpusProblem>);
 
 /// The rows of one file.
 pub(super) struct ParquetRows {
@@ -149,7 +149,7 @@ fn json_text<'a>(name: &str, field: &'a Field) -> Option<&'a str> {
 }
 
 /// Columns by name; those that are null are absent. The text of an object of JSON is that object.
-fn columns(row: Row) -> Result<Map<String, Value>, Problem> {
+fn columns(row: Row) -> Result<Map<String, Value>, CorpusProblem> {
     let object = |(name, field): (&String, &Field)| {
         let object = serde_json::from_str(json_text(name, field)?).ok()?;
         Some((name.clone(), object))
@@ -161,12 +161,12 @@ fn columns(row: Row) -> Result<Map<String, Value>, Problem> {
 }
 
 /// Values of a row, or of a group in it, by name; those that are null are absent.
-fn values(row: Row) -> Result<Map<String, Value>, Problem> {
+fn values(row: Row) -> Result<Map<String, Value>, CorpusProblem> {
     let columns = row.into_columns().into_iter().filter(|(_, field)| !matches!(field, Field::Null));
     columns.map(|(name, field)| Ok((name, json(field)?))).collect()
 }
 
-fn json(field: Field) -> Result<Value, Problem> {
+fn json(field: Field) -> Result<Value, CorpusProblem> {
     let float = |value: f64| Number::from_f64(value).map_or(Value::Null, Value::Number);
     Ok(match field {
         Field::Null => Value::Null,
@@ -186,7 +186,7 @@ fn json(field: Field) -> Result<Value, Problem> {
         // Texts of writers that do not say that they are.
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
             Ok(text) => Value::String(text.to_owned()),
-            Err(error) => return Err(Problem::NotUtf8 { offset: error.valid_up_to() }),
+            Err(error) => return Err(CorpusProblem::NotUtf8 { offset: error.valid_up_to() }),
         },
         Field::Group(row) => Value::Object(values(row)?),
         Field::ListInternal(list) => {

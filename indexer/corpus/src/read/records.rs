@@ -4,9 +4,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::ReadOptions;
-use super::jsonl::{self, Record, Written};
-use super::lines::Lines;
-use super::options::{Format, ending};
+use super::jsonl::{self, JsonRecord, Written};
+use super::lines::InputLines;
+use super::options::{CorpusFormat, ending};
 use super::parquet::ParquetRows;
 use super::sections::Section;
 use super::text_file::TextFile;
@@ -14,34 +14,34 @@ use super::trec::{Numbered, TrecDocuments};
 use super::tsv::Columns;
 use super::unstored::Unstored;
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// A file that is being read.
 #[derive(Debug)]
-pub(super) enum Records {
-    Jsonl(Lines),
+pub(super) enum CorpusRecords {
+    Jsonl(InputLines),
     /// `None` until the first line was seen.
-    Tsv(Lines, Option<Columns>),
+    Tsv(InputLines, Option<Columns>),
     Trec(TrecDocuments),
     Parquet(Box<ParquetRows>),
     Text(Box<TextFile>),
 }
 
-impl Records {
+impl CorpusRecords {
     /// Opens a file of a format that is known, in a corpus whose folder is `root`.
-    pub(super) fn open(path: &Path, format: Format, root: &Path, options: &ReadOptions) -> Result<Self, Error> {
-        let lines = || Lines::open(path, options.max_text_bytes);
-        if options.metadata_only && !matches!(format, Format::Jsonl) {
+    pub(super) fn open(path: &Path, format: CorpusFormat, root: &Path, options: &ReadOptions) -> Result<Self, Error> {
+        let lines = || InputLines::open(path, options.max_text_bytes);
+        if options.metadata_only && !matches!(format, CorpusFormat::Jsonl) {
             return Err(Error::UnknownFormat { path: path.to_owned() });
         }
         Ok(match format {
-            Format::Tsv => Self::Tsv(lines()?, None),
-            Format::Trec => Self::Trec(TrecDocuments::new(lines()?, options.max_text_bytes)),
-            Format::Parquet => Self::Parquet(Box::new(ParquetRows::open(path, &options.fields)?)),
-            Format::Markdown | Format::Text => {
+            CorpusFormat::Tsv => Self::Tsv(lines()?, None),
+            CorpusFormat::Trec => Self::Trec(TrecDocuments::new(lines()?, options.max_text_bytes)),
+            CorpusFormat::Parquet => Self::Parquet(Box::new(ParquetRows::open(path, &options.fields)?)),
+            CorpusFormat::Markdown | CorpusFormat::Text => {
                 Self::Text(Box::new(TextFile::open(path, format, root, options.max_text_bytes)?))
             }
-            Format::Auto | Format::Jsonl | Format::Beir => Self::Jsonl(lines()?),
+            CorpusFormat::Auto | CorpusFormat::Jsonl | CorpusFormat::Beir => Self::Jsonl(lines()?),
         })
     }
 
@@ -53,7 +53,7 @@ impl Records {
     ) -> Result<Option<Numbered>, Error> {
         match self {
             Self::Jsonl(lines) => Ok(lines.advance()?.map(|(line, text)| {
-                let parsed = Record::parse(text).and_then(|record| {
+                let parsed = JsonRecord::parse(text).and_then(|record| {
                     let written = Written::Line(text);
                     if options.metadata_only {
                         jsonl::metadata(record, &options.fields, written)
@@ -80,14 +80,14 @@ impl Records {
                 let Some((row, fields)) = rows.advance()? else { return Ok(None) };
                 rows.unstored().iter().for_each(|name| unstored.add(&only(name)));
                 let written = Written::Column(rows.metadata_text());
-                let document = |fields| jsonl::document(Record(fields), &options.fields, written, unstored);
+                let document = |fields| jsonl::document(JsonRecord(fields), &options.fields, written, unstored);
                 Ok(Some((row, fields.and_then(document))))
             }
         }
     }
 
     /// An error at a line or row.
-    pub(super) fn refuse(&self, line: u64, problem: Problem) -> Error {
+    pub(super) fn refuse(&self, line: u64, problem: CorpusProblem) -> Error {
         Error::Line { path: self.path().to_owned(), line, problem }
     }
 
@@ -143,12 +143,14 @@ fn only(name: &str) -> Map<String, Value> {
 }
 
 /// Says of a file that may be no columns how it is read as text.
-fn maybe_text(problem: Problem, path: &Path) -> Problem {
+fn maybe_text(problem: CorpusProblem, path: &Path) -> CorpusProblem {
     match problem {
-        Problem::Columns { expected, got } if ending(path).is_some_and(|ending| ending == "txt") => Problem::Columns {
-            expected: format!("{expected}, or `--format text` for a file that is one document"),
-            got,
-        },
+        CorpusProblem::Columns { expected, got } if ending(path).is_some_and(|ending| ending == "txt") => {
+            CorpusProblem::Columns {
+                expected: format!("{expected}, or `--format text` for a file that is one document"),
+                got,
+            }
+        }
         other => other,
     }
 }

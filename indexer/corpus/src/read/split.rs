@@ -9,7 +9,7 @@ use super::sections::{Section, SectionPart, section_parts};
 use crate::document::Document;
 use crate::metadata::Metadata;
 use crate::place::PassagePlace;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// Fields of the metadata that say of which document a passage is, and which of its passages, from 0.
 const DOCUMENT: &str = "document";
@@ -19,7 +19,7 @@ const HEADING: &str = "heading";
 
 /// A piece of a text: a sentence, or a part of one that is longer than a passage.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct TextPiece {
     begin: usize,
     end: usize,
     words: usize,
@@ -27,17 +27,17 @@ struct Piece {
 
 impl Split {
     /// The passages of a document, in its order: at least one. Each has the document's title and metadata, and its place in the document.
-    pub fn passages(self, document: &Document) -> Result<Vec<Document>, Problem> {
+    pub fn passages(self, document: &Document) -> Result<Vec<Document>, CorpusProblem> {
         self.passages_of(document, &[])
     }
 
     /// The same of a document with sections: a heading begins a passage.
-    pub(super) fn passages_of(self, document: &Document, sections: &[Section]) -> Result<Vec<Document>, Problem> {
+    pub(super) fn passages_of(self, document: &Document, sections: &[Section]) -> Result<Vec<Document>, CorpusProblem> {
         let metadata = document.metadata.as_ref();
         let reserved = [DOCUMENT, PASSAGE].into_iter().chain((!sections.is_empty()).then_some(HEADING));
         let is_there = |field: &&str| metadata.is_some_and(|metadata| metadata.has(field));
         if let Some(field) = reserved.into_iter().find(is_there) {
-            return Err(Problem::Reserved { field });
+            return Err(CorpusProblem::Reserved { field });
         }
         let whole = PassagePlace::whole(document.text.as_str());
         let parts = section_parts(&document.text, sections);
@@ -54,7 +54,7 @@ impl Split {
                 key: format!("{}#{number}", document.key),
                 title: document.title.clone(),
                 text: text.to_owned(),
-                metadata: metadata.map_err(|error| Problem::Json { message: error.to_string() })?,
+                metadata: metadata.map_err(|error| CorpusProblem::Json { message: error.to_string() })?,
                 place: whole.part(bytes),
             };
             Ok(passage)
@@ -75,7 +75,7 @@ impl Split {
         let (mut found, mut first) = (Vec::new(), 0);
         while first < pieces.len() {
             let mut words = 0;
-            let fits = |piece: &&Piece| {
+            let fits = |piece: &&TextPiece| {
                 words += piece.words;
                 words <= self.words
             };
@@ -103,7 +103,7 @@ impl Split {
 
     /// Sentences by Unicode's rules (UAX 29), where a line may end within one and an empty line ends all; and parts of those that are too
     /// long. Headings are parts of the sentence that follows them, so that no passage ends with them.
-    fn pieces(self, text: &str, heading_bytes: usize) -> Vec<Piece> {
+    fn pieces(self, text: &str, heading_bytes: usize) -> Vec<TextPiece> {
         let joined = one_line(text);
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -122,7 +122,7 @@ impl Split {
             let sentence = text.get(at..end).unwrap_or_default();
             for part in words(sentence).chunks(self.words) {
                 let begin = at + part.first().copied().unwrap_or_default();
-                pieces.push(Piece { begin, end, words: part.len() });
+                pieces.push(TextPiece { begin, end, words: part.len() });
             }
             at = end;
         }

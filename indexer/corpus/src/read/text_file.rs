@@ -6,16 +6,16 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use super::front_matter::{FrontMatter, UnreadFrontMatter};
-use super::input::{Input, is_stream};
+use super::input::{InputStream, is_stream};
 use super::markdown::MarkdownText;
-use super::options::{Format, without_compression};
+use super::options::{CorpusFormat, without_compression};
 use super::sections::Section;
 use super::trec::Numbered;
 use super::unstored::Unstored;
 use crate::document::Document;
 use crate::error::Error;
 use crate::metadata::Metadata;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Field of the metadata with the path of the file, unless its front matter has one.
@@ -26,7 +26,7 @@ const PATH: &str = "path";
 pub(super) struct TextFile {
     path: PathBuf,
     /// What can be read; why it cannot where the file is of another kind.
-    input: Result<Input, ForeignText>,
+    input: Result<InputStream, ForeignText>,
     /// Path in the folder of the corpus, with `/` between its parts; none where it is not UTF-8.
     key: Option<String>,
     is_markdown: bool,
@@ -45,11 +45,11 @@ struct ForeignText {
 
 impl TextFile {
     /// Opens a file of a corpus whose folder is `root`. Refused are streams, which have no name.
-    pub(super) fn open(path: &Path, format: Format, root: &Path, max_text_bytes: usize) -> Result<Self, Error> {
+    pub(super) fn open(path: &Path, format: CorpusFormat, root: &Path, max_text_bytes: usize) -> Result<Self, Error> {
         if is_stream(path) {
             return Err(Error::TextOfStream { path: path.to_owned() });
         }
-        let input = match Input::open(path) {
+        let input = match InputStream::open(path) {
             Err(refused @ (Error::ForeignFile { .. } | Error::LfsPointer { .. })) => {
                 Err(ForeignText { reason: refused.to_string() })
             }
@@ -59,7 +59,7 @@ impl TextFile {
             path: path.to_owned(),
             input,
             key: key_of(path, root),
-            is_markdown: format == Format::Markdown,
+            is_markdown: format == CorpusFormat::Markdown,
             most: max_text_bytes.saturating_mul(8).max(16 << 20),
             is_read: false,
             sections: Vec::new(),
@@ -72,7 +72,7 @@ impl TextFile {
 
     /// Bytes read of the file on disk.
     pub(super) fn bytes_read(&self) -> u64 {
-        self.input.as_ref().map_or(0, Input::consumed)
+        self.input.as_ref().map_or(0, InputStream::consumed)
     }
 
     pub(super) fn is_packed(&self) -> bool {
@@ -93,7 +93,7 @@ impl TextFile {
         let input = match &mut self.input {
             Ok(input) => input,
             Err(ForeignText { reason }) => {
-                return Ok(Some((1, Err(Problem::Record { message: reason.clone() }))));
+                return Ok(Some((1, Err(CorpusProblem::Record { message: reason.clone() }))));
             }
         };
         let mut bytes = Vec::new();
@@ -102,18 +102,18 @@ impl TextFile {
             return Err(input.refuse(source, 0));
         }
         if bytes.len() > self.most {
-            return Ok(Some((1, Err(Problem::FileTooLarge { limit: self.most }))));
+            return Ok(Some((1, Err(CorpusProblem::FileTooLarge { limit: self.most }))));
         }
         let content = match std::str::from_utf8(&bytes) {
             Ok(content) => normalised(content),
             Err(error) => return Ok(Some(not_utf8(&bytes, error.valid_up_to()))),
         };
-        let Some(key) = self.key.clone() else { return Ok(Some((1, Err(Problem::NameNotUtf8)))) };
+        let Some(key) = self.key.clone() else { return Ok(Some((1, Err(CorpusProblem::NameNotUtf8)))) };
         let document = self.document(key, &content, unstored);
         Ok(Some((1, document)))
     }
 
-    fn document(&mut self, key: String, content: &str, unstored: &mut Unstored) -> Result<Document, Problem> {
+    fn document(&mut self, key: String, content: &str, unstored: &mut Unstored) -> Result<Document, CorpusProblem> {
         let front = if self.is_markdown { FrontMatter::of(content) } else { None };
         let mut front = front.unwrap_or_else(|| FrontMatter::none(content));
         if let Some(UnreadFrontMatter { line, reason }) = front.unread.take() {
@@ -137,7 +137,7 @@ impl TextFile {
             key,
             title: read.title.unwrap_or_else(name),
             text: read.text,
-            metadata: Metadata::parse(&json).map_err(|error| Problem::Json { message: error.to_string() })?,
+            metadata: Metadata::parse(&json).map_err(|error| CorpusProblem::Json { message: error.to_string() })?,
             place: None,
         })
     }
@@ -154,7 +154,7 @@ fn not_utf8(bytes: &[u8], at: usize) -> Numbered {
     let before = bytes.get(..at).unwrap_or_default();
     let line = before.split(|&byte| byte == b'\n').count() as u64;
     let offset = before.rsplit(|&byte| byte == b'\n').next().map_or(0, <[u8]>::len);
-    (line, Err(Problem::NotUtf8 { offset }))
+    (line, Err(CorpusProblem::NotUtf8 { offset }))
 }
 
 /// The path of a file in a folder, with `/` between its parts; its name where it is elsewhere.

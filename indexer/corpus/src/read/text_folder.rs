@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::options::{Format, ending};
+use super::options::{CorpusFormat, ending};
 use crate::error::Error;
 
 /// Most endings that are told.
@@ -46,7 +46,7 @@ impl OtherFiles {
 
 /// Finds the files in a folder whose names end in `.md`, `.markdown` or `.txt`, in the order of their paths. Hidden files and folders are left out,
 /// and symbolic links to folders are not followed, so that none is met twice.
-pub(super) fn text_files(root: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, Format)>, Error> {
+pub(super) fn text_files(root: &Path, others: &mut OtherFiles) -> Result<Vec<(PathBuf, CorpusFormat)>, Error> {
     let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs_err::read_dir(&folder)? {
@@ -73,10 +73,10 @@ pub(super) fn text_files(root: &Path, others: &mut OtherFiles) -> Result<Vec<(Pa
 }
 
 /// The format of a file in a folder of texts, by its name.
-fn text_format(path: &Path) -> Option<Format> {
+fn text_format(path: &Path) -> Option<CorpusFormat> {
     match ending(path)?.as_str() {
-        "md" | "markdown" => Some(Format::Markdown),
-        "txt" => Some(Format::Text),
+        "md" | "markdown" => Some(CorpusFormat::Markdown),
+        "txt" => Some(CorpusFormat::Text),
         _ => None,
     }
 }

@@ -6,10 +6,10 @@
 //! elements may be of any case.
 use std::ops::Range;
 
-use super::lines::Lines;
+use super::lines::InputLines;
 use crate::document::Document;
 use crate::error::Error;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 const OPEN: &str = "<DOC";
 const CLOSE: &str = "</DOC";
@@ -22,17 +22,17 @@ const ENTITIES: [(&str, &str); 6] =
     [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&nbsp;", " "), ("&amp;", "&")];
 
 /// A record, and its line or row, from 1.
-pub(super) type Numbered = (u64, Result<Document, Problem>);
+pub(super) type Numbered = (u64, Result<Document, CorpusProblem>);
 
 /// The documents of one file.
 #[derive(Debug)]
 pub(super) struct TrecDocuments {
-    lines: Lines,
+    lines: InputLines,
     /// Longest document, mark-up included.
     most: usize,
     /// The last line, where a part of it is left.
     rest: Option<TrecPart>,
-    place: Place,
+    place: TrecState,
     /// Lines of text outside of documents, and the first of them.
     outside: Option<(u64, u64)>,
 }
@@ -59,7 +59,7 @@ impl TrecPart {
 
 /// Where the reading stands.
 #[derive(Debug)]
-enum Place {
+enum TrecState {
     /// Between documents.
     Between,
     /// In a document that began on a line.
@@ -69,12 +69,12 @@ enum Place {
 }
 
 impl TrecDocuments {
-    pub(super) fn new(lines: Lines, max_text_bytes: usize) -> Self {
+    pub(super) fn new(lines: InputLines, max_text_bytes: usize) -> Self {
         let most = max_text_bytes.saturating_mul(8).max(16 << 20);
-        Self { lines, most, rest: None, place: Place::Between, outside: None }
+        Self { lines, most, rest: None, place: TrecState::Between, outside: None }
     }
 
-    pub(super) fn lines(&self) -> &Lines {
+    pub(super) fn lines(&self) -> &InputLines {
         &self.lines
     }
 
@@ -92,7 +92,7 @@ impl TrecDocuments {
     pub(super) fn advance(&mut self) -> Result<Option<Numbered>, Error> {
         loop {
             let Some(part) = self.next_part()? else {
-                let Place::Within(first, _) = std::mem::replace(&mut self.place, Place::Between) else {
+                let TrecState::Within(first, _) = std::mem::replace(&mut self.place, TrecState::Between) else {
                     return Ok(None);
                 };
                 return Ok(Some((first, Err(unclosed("the file is cut short")))));
@@ -102,21 +102,21 @@ impl TrecDocuments {
             // An end after the next beginning is not looked for: a line may have many documents.
             let before = text.get(..open.unwrap_or(text.len())).unwrap_or_default();
             let close = find(before, CLOSE).map(|at| (at, end_of_tag(text, at)));
-            match std::mem::replace(&mut self.place, Place::Between) {
-                Place::Between => {
+            match std::mem::replace(&mut self.place, TrecState::Between) {
+                TrecState::Between => {
                     self.outside = noted(self.outside, line, before);
                     if let Some(at) = open {
                         // Its attributes are read with its content.
                         (self.place, self.rest) =
-                            (Place::Within(line, String::new()), Some(part.after(at + OPEN.len())));
+                            (TrecState::Within(line, String::new()), Some(part.after(at + OPEN.len())));
                     }
                 }
-                Place::Skipping => match (open, close) {
+                TrecState::Skipping => match (open, close) {
                     (_, Some((_, end))) => self.rest = Some(part.after(end)),
                     (Some(open), None) => self.rest = Some(part.after(open)),
-                    (None, None) => self.place = Place::Skipping,
+                    (None, None) => self.place = TrecState::Skipping,
                 },
-                Place::Within(first, mut document) => {
+                TrecState::Within(first, mut document) => {
                     if let Some((content, end)) = close {
                         document.push_str(text.get(..content).unwrap_or_default());
                         self.rest = Some(part.after(end));
@@ -129,10 +129,10 @@ impl TrecDocuments {
                     document.push_str(text);
                     document.push('\n');
                     if document.len() > self.most {
-                        self.place = Place::Skipping;
-                        return Ok(Some((first, Err(Problem::LineTooLong { limit: self.most }))));
+                        self.place = TrecState::Skipping;
+                        return Ok(Some((first, Err(CorpusProblem::LineTooLong { limit: self.most }))));
                     }
-                    self.place = Place::Within(first, document);
+                    self.place = TrecState::Within(first, document);
                 }
             }
         }
@@ -146,8 +146,8 @@ impl TrecDocuments {
         match self.lines.advance() {
             Ok(line) => Ok(line.map(|(line, text)| TrecPart { line, text: text.to_owned(), at: 0 })),
             Err(error) => {
-                if matches!(self.place, Place::Within(..)) {
-                    self.place = Place::Skipping;
+                if matches!(self.place, TrecState::Within(..)) {
+                    self.place = TrecState::Skipping;
                 }
                 Err(error)
             }
@@ -164,23 +164,23 @@ fn noted(outside: Option<(u64, u64)>, line: u64, text: &str) -> Option<(u64, u64
     Some((lines + 1, first))
 }
 
-fn unclosed(why: &str) -> Problem {
-    Problem::Record { message: format!("no </DOC> after <DOC>: {why}") }
+fn unclosed(why: &str) -> CorpusProblem {
+    CorpusProblem::Record { message: format!("no </DOC> after <DOC>: {why}") }
 }
 
 /// A `<DOC>` after its name: attributes, and content.
-fn parse(document: &str) -> Result<Document, Problem> {
+fn parse(document: &str) -> Result<Document, CorpusProblem> {
     let Tag { attributes, end } = tag(document)?;
     let document = document.get(end..).unwrap_or_default();
     let upper = document.to_ascii_uppercase();
-    let of = |name: &str| -> Result<Vec<&str>, Problem> {
+    let of = |name: &str| -> Result<Vec<&str>, CorpusProblem> {
         let found = elements(&upper, name);
         if !found.is_closed {
-            return Err(Problem::Record { message: format!("no </{name}> after <{name}>") });
+            return Err(CorpusProblem::Record { message: format!("no </{name}> after <{name}>") });
         }
         Ok(found.places.into_iter().filter_map(|(content, _)| document.get(content)).collect())
     };
-    let missing = || Problem::MissingField { expected: "<DOCNO>, or an attribute `id` of <DOC>".to_owned() };
+    let missing = || CorpusProblem::MissingField { expected: "<DOCNO>, or an attribute `id` of <DOC>".to_owned() };
     let element = of("DOCNO")?.first().map(|key| key.trim().to_owned());
     let named = |name: &&str| attributes.iter().find(|(known, _)| known == name).map(|(_, value)| plain(value));
     let key = element.or_else(|| KEY_ATTRIBUTES.iter().find_map(named)).ok_or_else(missing)?;
@@ -189,7 +189,7 @@ fn parse(document: &str) -> Result<Document, Problem> {
     for name in TITLES {
         // Without <TEXT>, what is open stays part of the text, as in pages of HTML.
         let Ok(found) = of(name).or_else(|problem| if texts.is_empty() { Ok(Vec::new()) } else { Err(problem) }) else {
-            return Err(Problem::Record { message: format!("no </{name}> after <{name}>") });
+            return Err(CorpusProblem::Record { message: format!("no </{name}> after <{name}>") });
         };
         if let Some(first) = found.first() {
             title = plain(first);
@@ -300,8 +300,9 @@ struct Tag<'a> {
 }
 
 /// Reads a tag after its name. Values are in double quotes, in single ones, or without.
-fn tag(text: &str) -> Result<Tag<'_>, Problem> {
-    let unclosed = || Problem::Record { message: "the tag <DOC> has no end, or a quote in it has none".to_owned() };
+fn tag(text: &str) -> Result<Tag<'_>, CorpusProblem> {
+    let unclosed =
+        || CorpusProblem::Record { message: "the tag <DOC> has no end, or a quote in it has none".to_owned() };
     let (mut attributes, mut at) = (Vec::new(), 0);
     loop {
         let rest = text.get(at..).unwrap_or_default();

@@ -7,21 +7,21 @@
 use std::borrow::Cow;
 
 use crate::document::Document;
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// The role of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
+enum TsvColumn {
     Key,
     Text,
     Title,
 }
 
-fn known(name: &str) -> Option<Column> {
+fn known(name: &str) -> Option<TsvColumn> {
     match name.trim().to_ascii_lowercase().as_str() {
-        "id" | "_id" | "docid" | "pid" | "qid" | "key" => Some(Column::Key),
-        "text" | "contents" | "passage" | "query" => Some(Column::Text),
-        "title" => Some(Column::Title),
+        "id" | "_id" | "docid" | "pid" | "qid" | "key" => Some(TsvColumn::Key),
+        "text" | "contents" | "passage" | "query" => Some(TsvColumn::Text),
+        "title" => Some(TsvColumn::Title),
         _ => None,
     }
 }
@@ -29,37 +29,37 @@ fn known(name: &str) -> Option<Column> {
 /// The columns of one file.
 #[derive(Debug)]
 pub(crate) struct Columns {
-    order: Vec<Column>,
+    order: Vec<TsvColumn>,
     header: bool,
 }
 
 impl Columns {
     /// The columns that `first_line` announces, if it is a header.
     pub(crate) fn from_header(first_line: &str) -> Option<Self> {
-        let order: Vec<Column> = first_line.split('\t').map(known).collect::<Option<_>>()?;
+        let order: Vec<TsvColumn> = first_line.split('\t').map(known).collect::<Option<_>>()?;
         let count = |column| order.iter().filter(|&&other| other == column).count();
-        let intact = count(Column::Key) == 1 && count(Column::Text) == 1 && count(Column::Title) <= 1;
+        let intact = count(TsvColumn::Key) == 1 && count(TsvColumn::Text) == 1 && count(TsvColumn::Title) <= 1;
         intact.then_some(Self { order, header: true })
     }
 
     /// `key<TAB>text`.
     pub(crate) fn plain() -> Self {
-        Self { order: vec![Column::Key, Column::Text], header: false }
+        Self { order: vec![TsvColumn::Key, TsvColumn::Text], header: false }
     }
 
     /// Reads one line.
-    pub(crate) fn document(&self, line: &str) -> Result<Document, Problem> {
+    pub(crate) fn document(&self, line: &str) -> Result<Document, CorpusProblem> {
         let fields: Vec<Cow<'_, str>> =
             if self.header { quoted_fields(line) } else { line.split('\t').map(Cow::Borrowed).collect() };
         if fields.len() != self.order.len() {
-            return Err(Problem::Columns { expected: self.spelled_out(), got: fields.len() });
+            return Err(CorpusProblem::Columns { expected: self.spelled_out(), got: fields.len() });
         }
         let mut document = Document::default();
         for (column, field) in self.order.iter().zip(fields) {
             match column {
-                Column::Key => document.key = field.into_owned(),
-                Column::Text => document.text = field.into_owned(),
-                Column::Title => document.title = field.into_owned(),
+                TsvColumn::Key => document.key = field.into_owned(),
+                TsvColumn::Text => document.text = field.into_owned(),
+                TsvColumn::Title => document.title = field.into_owned(),
             }
         }
         Ok(document)
@@ -70,9 +70,9 @@ impl Columns {
             .order
             .iter()
             .map(|column| match column {
-                Column::Key => "key",
-                Column::Text => "text",
-                Column::Title => "title",
+                TsvColumn::Key => "key",
+                TsvColumn::Text => "text",
+                TsvColumn::Title => "title",
             })
             .collect();
         let hint = if self.header { "" } else { " (other columns need a header line such as id<TAB>text<TAB>title)" };

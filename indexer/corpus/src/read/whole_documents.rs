@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::document::{Document, Located};
 use crate::error::Error;
 use crate::place::{PassagePlace, PassageSpan};
-use crate::problem::Problem;
+use crate::problem::CorpusProblem;
 
 /// Texts of documents by their keys, in memory.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl WholeDocuments {
     }
 
     /// The place of a passage of a corpus, by its metadata.
-    pub(super) fn place(&self, passage: &Document) -> Result<PassagePlace, Problem> {
+    pub(super) fn place(&self, passage: &Document) -> Result<PassagePlace, CorpusProblem> {
         let metadata = passage.metadata.as_ref().map_or("{}", |metadata| metadata.as_json());
         let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
         let Some(document) = metadata.get("document").and_then(PassageSpan::key_of) else {
@@ -98,7 +98,7 @@ impl WholeDocuments {
     }
 
     /// The place of a passage with this text.
-    pub fn place_of(&self, span: &PassageSpan, text: &str) -> Result<PassagePlace, Problem> {
+    pub fn place_of(&self, span: &PassageSpan, text: &str) -> Result<PassagePlace, CorpusProblem> {
         let PassageSpan { document, start, end } = span;
         let Some(whole) = self.by_key.get(document) else { return Err(unknown(document)) };
         let places = whole.byte(*start).zip(whole.byte(*end)).filter(|(first, last)| first < last);
@@ -121,12 +121,12 @@ impl WholeDocuments {
     }
 }
 
-fn unknown(document: &str) -> Problem {
+fn unknown(document: &str) -> CorpusProblem {
     wrong("a document of `--documents` (of a training `data.documents`)", format!("`{}`", document.escape_debug()))
 }
 
-fn wrong(expected: &str, got: String) -> Problem {
-    Problem::Place { expected: expected.to_owned(), got }
+fn wrong(expected: &str, got: String) -> CorpusProblem {
+    CorpusProblem::Place { expected: expected.to_owned(), got }
 }
 
 #[cfg(test)]

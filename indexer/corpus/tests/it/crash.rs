@@ -11,17 +11,17 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dyad_corpus::Document;
-use dyad_corpus::embeddings::{EmbeddingsReader, EmbeddingsWriter, Header, ModelRecord, VectorType};
+use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsReader, EmbeddingsWriter, VectorType};
 use dyad_files::AtomicDir;
 
 /// Exit code of a test that fails, as one whose work returns an error.
 const FAILED: i32 = 101;
 const ROWS: usize = 10;
 
-fn header() -> Header {
+fn header() -> EmbeddingsHeader {
     let (name, fingerprint, metric) = ("m".into(), "f00d".into(), "cosine".into());
-    let model = ModelRecord { name, fingerprint, dim: 3, metric, max_tokens: 8 };
-    Header {
+    let model = EmbeddingsModel { name, fingerprint, dim: 3, metric, max_tokens: 8 };
+    EmbeddingsHeader {
         model,
         tower: "answer".into(),
         vectors: VectorType::F32,

@@ -12,7 +12,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dyad_corpus::metrics::{Average, Metric, evaluate};
+use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
 use dyad_corpus::{qrels, run};
 use serde_json::Value;
 
@@ -22,13 +22,13 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden").join(name)
 }
 
-fn metrics() -> Vec<Metric> {
-    let mut metrics = vec![Metric::ReciprocalRank, Metric::AveragePrecision];
+fn metrics() -> Vec<RankingMetric> {
+    let mut metrics = vec![RankingMetric::ReciprocalRank, RankingMetric::AveragePrecision];
     for k in [1, 5, 10] {
-        metrics.extend([Metric::Precision(k), Metric::Success(k)]);
+        metrics.extend([RankingMetric::Precision(k), RankingMetric::Success(k)]);
     }
     for k in [1, 5, 10, 100] {
-        metrics.extend([Metric::Recall(k), Metric::Ndcg(k)]);
+        metrics.extend([RankingMetric::Recall(k), RankingMetric::Ndcg(k)]);
     }
     metrics
 }

@@ -44,7 +44,7 @@ type Result<T> = std::result::Result<T, NpyError>;
 
 /// Type of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dtype {
+pub enum NpyDtype {
     /// `<f2`.
     F16,
     /// `<f4`.
@@ -59,7 +59,7 @@ pub enum Dtype {
     I64,
 }
 
-impl Dtype {
+impl NpyDtype {
     const ALL: [Self; 6] = [Self::F16, Self::F32, Self::F64, Self::I32, Self::U32, Self::I64];
 
     /// As NumPy names it.
@@ -85,32 +85,32 @@ impl Dtype {
 }
 
 /// A value with the same bytes in a file and in memory.
-pub trait Value: FromBytes + IntoBytes + Immutable + Default + Clone {
+pub trait NpyValue: FromBytes + IntoBytes + Immutable + Default + Clone {
     /// Its type in a file.
-    const DTYPE: Dtype;
+    const DTYPE: NpyDtype;
 }
 
-impl Value for f16 {
-    const DTYPE: Dtype = Dtype::F16;
+impl NpyValue for f16 {
+    const DTYPE: NpyDtype = NpyDtype::F16;
 }
-impl Value for f32 {
-    const DTYPE: Dtype = Dtype::F32;
+impl NpyValue for f32 {
+    const DTYPE: NpyDtype = NpyDtype::F32;
 }
-impl Value for f64 {
-    const DTYPE: Dtype = Dtype::F64;
+impl NpyValue for f64 {
+    const DTYPE: NpyDtype = NpyDtype::F64;
 }
-impl Value for i32 {
-    const DTYPE: Dtype = Dtype::I32;
+impl NpyValue for i32 {
+    const DTYPE: NpyDtype = NpyDtype::I32;
 }
-impl Value for u32 {
-    const DTYPE: Dtype = Dtype::U32;
+impl NpyValue for u32 {
+    const DTYPE: NpyDtype = NpyDtype::U32;
 }
-impl Value for i64 {
-    const DTYPE: Dtype = Dtype::I64;
+impl NpyValue for i64 {
+    const DTYPE: NpyDtype = NpyDtype::I64;
 }
 
 /// The bytes before the values of an array, padded so that the values start at a multiple of 64.
-pub fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
+pub fn header(dtype: NpyDtype, shape: &[u64]) -> Vec<u8> {
     let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let comma = if sizes.len() == 1 { "," } else { "" };
     let (name, sizes) = (dtype.name(), sizes.join(", "));
@@ -122,7 +122,7 @@ pub fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
 }
 
 /// A new file with its header; as many values as `shape` says are to follow. For arrays larger than memory.
-pub fn create(path: &Path, dtype: Dtype, shape: &[usize]) -> io::Result<BufWriter<fs_err::File>> {
+pub fn create(path: &Path, dtype: NpyDtype, shape: &[usize]) -> io::Result<BufWriter<fs_err::File>> {
     let shape: Vec<u64> = shape.iter().map(|size| *size as u64).collect();
     let mut out = BufWriter::with_capacity(BUFFER, fs_err::File::create(path)?);
     out.write_all(&header(dtype, &shape))?;
@@ -130,7 +130,7 @@ pub fn create(path: &Path, dtype: Dtype, shape: &[usize]) -> io::Result<BufWrite
 }
 
 /// Writes an array whole.
-pub fn write<T: Value>(path: &Path, shape: &[usize], values: &[T]) -> io::Result<()> {
+pub fn write<T: NpyValue>(path: &Path, shape: &[usize], values: &[T]) -> io::Result<()> {
     let mut out = create(path, T::DTYPE, shape)?;
     out.write_all(values.as_bytes())?;
     out.flush()
@@ -141,7 +141,7 @@ pub fn write<T: Value>(path: &Path, shape: &[usize], values: &[T]) -> io::Result
 pub struct NpyFile {
     path: PathBuf,
     file: fs_err::File,
-    dtype: Dtype,
+    dtype: NpyDtype,
     shape: Vec<usize>,
     /// Where the values begin.
     start: u64,
@@ -152,7 +152,7 @@ impl NpyFile {
     pub fn open(path: &Path) -> Result<Self> {
         let mut file = fs_err::File::open(path)?;
         let length = file.metadata()?.len();
-        let Head { dtype, shape, bytes: start } = Head::read(path, &mut file)?;
+        let NpyHeader { dtype, shape, bytes: start } = NpyHeader::read(path, &mut file)?;
         let bytes = shape.iter().try_fold(dtype.bytes() as u64, |product, size| product.checked_mul(*size as u64));
         let expected = bytes.and_then(|bytes| bytes.checked_add(start));
         if expected != Some(length) {
@@ -165,7 +165,7 @@ impl NpyFile {
     }
 
     /// Type of the values.
-    pub fn dtype(&self) -> Dtype {
+    pub fn dtype(&self) -> NpyDtype {
         self.dtype
     }
 
@@ -198,7 +198,7 @@ impl NpyFile {
     }
 
     /// Refuses another type than one of these.
-    pub fn check_dtype(&self, dtypes: &[Dtype]) -> Result<()> {
+    pub fn check_dtype(&self, dtypes: &[NpyDtype]) -> Result<()> {
         if dtypes.contains(&self.dtype) {
             return Ok(());
         }
@@ -206,22 +206,22 @@ impl NpyFile {
     }
 
     /// All values, which must be of this type.
-    pub fn read<T: Value>(&mut self) -> Result<Vec<T>> {
+    pub fn read<T: NpyValue>(&mut self) -> Result<Vec<T>> {
         self.check_dtype(&[T::DTYPE])?;
         self.values(0..self.len())
     }
 
     /// Some values, by their places in C order, as f32; of `<f2`, `<f4` or `<f8`.
     pub fn read_f32(&mut self, places: Range<usize>) -> Result<Vec<f32>> {
-        self.check_dtype(&[Dtype::F16, Dtype::F32, Dtype::F64])?;
+        self.check_dtype(&[NpyDtype::F16, NpyDtype::F32, NpyDtype::F64])?;
         Ok(match self.dtype {
-            Dtype::F16 => self.values::<f16>(places)?.into_iter().map(f16::to_f32).collect(),
-            Dtype::F64 => self.values::<f64>(places)?.into_iter().map(|value| value as f32).collect(),
+            NpyDtype::F16 => self.values::<f16>(places)?.into_iter().map(f16::to_f32).collect(),
+            NpyDtype::F64 => self.values::<f64>(places)?.into_iter().map(|value| value as f32).collect(),
             _ => self.values(places)?,
         })
     }
 
-    fn values<T: Value>(&mut self, places: Range<usize>) -> Result<Vec<T>> {
+    fn values<T: NpyValue>(&mut self, places: Range<usize>) -> Result<Vec<T>> {
         if places.start > places.end || places.end > self.len() {
             return Err(malformed(&self.path, "values", format!("{places:?}"), format!("{} values", self.len())));
         }
@@ -233,13 +233,13 @@ impl NpyFile {
 }
 
 /// The header before the values.
-struct Head {
-    dtype: Dtype,
+struct NpyHeader {
+    dtype: NpyDtype,
     shape: Vec<usize>,
     bytes: u64,
 }
 
-impl Head {
+impl NpyHeader {
     fn read(path: &Path, file: &mut fs_err::File) -> Result<Self> {
         let magic = take(file, MAGIC.len() + 2)?;
         let (length, prefix) = match magic.strip_prefix(MAGIC) {
@@ -276,7 +276,7 @@ fn take(file: &mut fs_err::File, bytes: usize) -> io::Result<Vec<u8>> {
 }
 
 /// Reads the Python dictionary of a header.
-fn parse(path: &Path, text: &str) -> Result<(Dtype, Vec<usize>)> {
+fn parse(path: &Path, text: &str) -> Result<(NpyDtype, Vec<usize>)> {
     let after = |name: &str| {
         let found = [format!("'{name}':"), format!("\"{name}\":")]
             .into_iter()
@@ -286,9 +286,9 @@ fn parse(path: &Path, text: &str) -> Result<(Dtype, Vec<usize>)> {
     let descr = after("descr")?;
     let mark = descr.chars().next().filter(|mark| *mark == '\'' || *mark == '"');
     let name = mark.and_then(|mark| descr.get(1..)?.split_once(mark)).map(|(name, _)| name);
-    let dtype = name.and_then(|name| Dtype::ALL.into_iter().find(|dtype| dtype.name() == name));
+    let dtype = name.and_then(|name| NpyDtype::ALL.into_iter().find(|dtype| dtype.name() == name));
     let other = || name.map_or_else(|| "a compound type".to_owned(), |name| name.escape_debug().to_string());
-    let dtype = dtype.ok_or_else(|| malformed(path, "descr", one_of(&Dtype::ALL), other()))?;
+    let dtype = dtype.ok_or_else(|| malformed(path, "descr", one_of(&NpyDtype::ALL), other()))?;
     if !after("fortran_order")?.starts_with("False") {
         return Err(malformed(path, "fortran_order", "False (C order: numpy.ascontiguousarray)", "True"));
     }
@@ -300,7 +300,7 @@ fn parse(path: &Path, text: &str) -> Result<(Dtype, Vec<usize>)> {
     Ok((dtype, sizes))
 }
 
-fn one_of(dtypes: &[Dtype]) -> String {
+fn one_of(dtypes: &[NpyDtype]) -> String {
     let names: Vec<&str> = dtypes.iter().map(|dtype| dtype.name()).collect();
     match names.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),

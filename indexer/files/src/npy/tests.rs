@@ -27,7 +27,7 @@ fn numpys_own_headers_are_written_and_read() {
     for bytes in [first, second] {
         fs_err::write(&path, bytes).unwrap();
         let mut file = NpyFile::open(&path).unwrap();
-        assert_eq!((file.dtype(), file.shape()), (Dtype::F64, &[3][..]));
+        assert_eq!((file.dtype(), file.shape()), (NpyDtype::F64, &[3][..]));
         assert_eq!(file.read::<f64>().unwrap(), values);
         assert_eq!(file.read_f32(1..3).unwrap(), [1.0, 2.0]);
         assert!(file.read_f32(1..4).is_err() && file.rows_and_columns().is_err());
@@ -52,7 +52,7 @@ fn halves_become_floats_and_ids_stay_what_they_are() {
 
 #[test]
 fn what_is_wrong_is_told_with_the_part() {
-    let intact = [header(Dtype::F32, &[2, 2]), vec![0; 16]].concat();
+    let intact = [header(NpyDtype::F32, &[2, 2]), vec![0; 16]].concat();
     let replaced = |from: &str, to: &str| {
         let text: Vec<u8> = String::from_utf8_lossy(&intact[10..]).replace(from, to).into_bytes();
         let length = (text.len() - 16) as u16;

@@ -12,8 +12,8 @@ use dyad_index::format::graph::GraphTable;
 use dyad_index::format::keys::KeysView;
 use dyad_index::format::rows::StoredRows;
 use dyad_index::format::{SectionEntry, SectionKind};
-use dyad_index::quant::Prepared;
-use dyad_index::search::{Hits, NodeSet, Scored, SearchParams, SearchScratch, ShardView, flat};
+use dyad_index::quant::PreparedQuery;
+use dyad_index::search::{SearchHits, NodeSet, Scored, SearchParams, SearchScratch, ShardView, flat};
 use dyad_index::shard::DenseShard;
 use dyad_index::{Cancel, Never};
 use dyad_index_fuzz::{Draft, MemoryFile, Script, small_shards};
@@ -76,7 +76,7 @@ fn look(bytes: &[u8], query: &[f32], wishes: &Wishes, untouched: bool) {
 /// Every way to search. `valid`: verification has found no problem.
 fn searches(shard: &DenseShard, query: &[f32], wishes: &Wishes, allowed: &NodeSet, valid: bool) {
     let plain = SearchParams::new(wishes.k, wishes.ef);
-    let expect = |found: &Hits<Scored>, among: usize, k: usize| {
+    let expect = |found: &SearchHits<Scored>, among: usize, k: usize| {
         assert!(found.hits.len() <= k, "{} hits of {k}", found.hits.len());
         if valid && query.len() == shard.rows().dim() {
             assert_eq!(found.hits.len(), among.min(k));
@@ -120,7 +120,7 @@ fn views(shard: &DenseShard, query: &[f32]) {
     certificate.margin(10, 100);
     certificate.margin(1, 6);
     ef_for(&certificate.recall, 0.95, 10);
-    let (mut row, mut prepared) = (Vec::new(), Prepared::default());
+    let (mut row, mut prepared) = (Vec::new(), PreparedQuery::default());
     let (mut products, mut scores) = (Vec::new(), Vec::new());
     let places = || (0..shard.len() as u32).chain([shard.len() as u32, 1 << 30, u32::MAX]);
     let all: Vec<u32> = places().collect();

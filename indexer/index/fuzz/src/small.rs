@@ -8,7 +8,7 @@ use dyad_index::format::RowType;
 use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::DenseRows;
 use dyad_index::shard::{self, ShardInput, ShardMeta};
-use dyad_index::{Arranged, BuildRecord, Certificate, Graph, Layer, Metric, ModelRecord, RecallPoint};
+use dyad_index::{Arranged, BuildRecord, Certificate, Graph, GraphLayer, Metric, ModelRecord, RecallPoint};
 
 use crate::MemoryFile;
 
@@ -61,7 +61,7 @@ impl Shape {
                 links
             };
             let lists: Vec<Vec<u32>> = (0..nodes.len()).map(links).collect();
-            Layer::from_lists(nodes, &lists)
+            GraphLayer::from_lists(nodes, &lists)
         };
         Graph { entry: 0, layers: (0..self.layers).map(layer).collect() }
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use zerocopy::IntoBytes;
 
-use super::{Fault, align, section};
+use super::{FormatFault, align, section};
 use crate::model::Metric;
 use crate::quant::{Codec, Codes, CodesView, line_words, row_bytes};
 
@@ -14,18 +14,18 @@ const HEAD: u64 = 64;
 
 /// Offsets of everything, from the start of the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Places {
+struct CodeOffsets {
     lines_at: u64,
     rows_at: u64,
     end: u64,
 }
 
-fn places(n: u64, dim: u64) -> Option<Places> {
+fn places(n: u64, dim: u64) -> Option<CodeOffsets> {
     let lines_at = align(HEAD + dim * 4);
     let lines = n.checked_mul(line_words(dim as usize) as u64 * 8)?;
     let rows_at = align(lines_at.checked_add(lines)?);
     let end = rows_at.checked_add(n.checked_mul(row_bytes(dim as usize) as u64)?)?;
-    Some(Places { lines_at, rows_at, end })
+    Some(CodeOffsets { lines_at, rows_at, end })
 }
 
 /// Writes the section.
@@ -52,12 +52,12 @@ pub fn write(codes: &Codes, out: &mut impl Write) -> io::Result<()> {
 pub struct CodesTable {
     codec: Codec,
     n: u64,
-    places: Places,
+    places: CodeOffsets,
 }
 
 impl CodesTable {
     /// Reads the head of a section over `n` vectors of `dim` values and checks that its arrays fill the section.
-    pub fn parse(bytes: &[u8], n: u64, dim: u32, metric: Metric) -> Result<Self, Fault> {
+    pub fn parse(bytes: &[u8], n: u64, dim: u32, metric: Metric) -> Result<Self, FormatFault> {
         let head = section::array::<u64>(bytes, 0, 3, PART)?;
         let at = |place: usize| head.get(place).copied().unwrap_or(0);
         let shape = (u64::from(dim) | (line_words(dim as usize) as u64) << 32, row_bytes(dim as usize) as u64);
@@ -65,14 +65,14 @@ impl CodesTable {
             let say = |(first, bytes): (u64, u64)| {
                 format!("dim {}, {} words a sketch, {bytes} bytes a row", first as u32, first >> 32)
             };
-            return Err(Fault::new(PART, say(shape), say((at(1), at(2)))));
+            return Err(FormatFault::new(PART, say(shape), say((at(1), at(2)))));
         }
         let places = places(n, u64::from(dim))
             .filter(|places| places.end == bytes.len() as u64)
-            .ok_or_else(|| Fault::new(PART, format!("codes of {n} rows"), format!("{} bytes", bytes.len())))?;
+            .ok_or_else(|| FormatFault::new(PART, format!("codes of {n} rows"), format!("{} bytes", bytes.len())))?;
         let centre = section::array::<f32>(bytes, HEAD, u64::from(dim), PART)?;
         if let Some(value) = centre.iter().find(|value| !value.is_finite()) {
-            return Err(Fault::new(PART, "a finite centre", value));
+            return Err(FormatFault::new(PART, "a finite centre", value));
         }
         Ok(Self { codec: Codec::new(centre.to_vec(), metric, at(0)), n, places })
     }

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use zerocopy::IntoBytes;
 
-use super::{Fault, align, section};
-use crate::graph::{Graph, Layer};
+use super::{FormatFault, align, section};
+use crate::graph::{Graph, GraphLayer};
 use crate::kernels;
-use crate::layout::Layout;
+use crate::layout::GraphLayout;
 use crate::search::{SlotLinks, UpperLayers};
 
 const PART: &str = "GRAPH";
@@ -30,14 +30,14 @@ struct LayerPlace {
 
 /// Offsets of everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Places {
+struct GraphOffsets {
     order_at: u64,
     links_at: u64,
     upper: Vec<LayerPlace>,
     end: u64,
 }
 
-fn places(n: u64, degree: u64, counts: impl Iterator<Item = (u64, u64)> + Clone) -> Option<Places> {
+fn places(n: u64, degree: u64, counts: impl Iterator<Item = (u64, u64)> + Clone) -> Option<GraphOffsets> {
     let upper_layers = counts.clone().count() as u64;
     let mut end = align(HEAD + 16 * upper_layers);
     let mut take = |bytes: u64| {
@@ -53,11 +53,11 @@ fn places(n: u64, degree: u64, counts: impl Iterator<Item = (u64, u64)> + Clone)
         let offsets_at = take(nodes.checked_add(1)?.checked_mul(8)?)?;
         upper.push(LayerPlace { nodes, links, nodes_at, offsets_at, links_at: take(links.checked_mul(4)?)? });
     }
-    Some(Places { order_at, links_at, upper, end })
+    Some(GraphOffsets { order_at, links_at, upper, end })
 }
 
 /// Writes the section.
-pub fn write(layout: &Layout, out: &mut impl Write) -> io::Result<()> {
+pub fn write(layout: &GraphLayout, out: &mut impl Write) -> io::Result<()> {
     let mut table = Vec::new();
     let layers = if layout.order.is_empty() { 0 } else { layout.upper.len() as u32 + 1 };
     for value in [layout.entry, layers, layout.degree as u32, layout.copies] {
@@ -90,30 +90,30 @@ pub struct GraphTable {
     degree: u32,
     copies: u32,
     n: u64,
-    places: Places,
+    places: GraphOffsets,
 }
 
 impl GraphTable {
     /// Reads the table of a section over `n` vectors and checks that its arrays fill the section.
-    pub fn parse(bytes: &[u8], n: u64) -> Result<Self, Fault> {
+    pub fn parse(bytes: &[u8], n: u64) -> Result<Self, FormatFault> {
         let head = section::array::<u32>(bytes, 0, 4, PART)?;
         let at = |place: usize| head.get(place).copied().unwrap_or(0);
         let (entry, layers, degree, copies) = (at(0), at(1), at(2), at(3));
         if layers > MAX_LAYERS || (layers == 0) != (n == 0) {
             let expected =
                 if n == 0 { "no layer over no vector".to_owned() } else { format!("1 to {MAX_LAYERS} layers") };
-            return Err(Fault::new(PART, expected, layers));
+            return Err(FormatFault::new(PART, expected, layers));
         }
         if degree == 0 || degree > MAX_DEGREE {
-            return Err(Fault::new(PART, format!("1 to {MAX_DEGREE} links per slot"), degree));
+            return Err(FormatFault::new(PART, format!("1 to {MAX_DEGREE} links per slot"), degree));
         }
         let counts = section::array::<u64>(bytes, HEAD, u64::from(layers.saturating_sub(1)) * 2, PART)?;
         let counts = counts.as_chunks::<2>().0.iter().map(|[nodes, links]| (*nodes, *links));
         let places = places(n, u64::from(degree), counts)
-            .ok_or_else(|| Fault::new(PART, "counts that fit a file", "larger ones"))?;
+            .ok_or_else(|| FormatFault::new(PART, "counts that fit a file", "larger ones"))?;
         if places.end != bytes.len() as u64 || (n > 0 && u64::from(entry) >= n) {
             let expected = format!("{} bytes, an entry below {n}", bytes.len());
-            return Err(Fault::new(PART, expected, format!("{} bytes, entry {entry}", places.end)));
+            return Err(FormatFault::new(PART, expected, format!("{} bytes, entry {entry}", places.end)));
         }
         let table = Self { entry, degree, copies, n, places };
         table.check_ends(&table.view(bytes))?;
@@ -127,16 +127,16 @@ impl GraphTable {
 
     /// Checks what every descent through the upper layers relies on: the entry point is on the highest one, and the offsets of each
     /// start and end where its links do. Reads two offsets per layer, and the nodes of one bisection of the highest.
-    fn check_ends(&self, view: &LinksView<'_>) -> Result<(), Fault> {
+    fn check_ends(&self, view: &LinksView<'_>) -> Result<(), FormatFault> {
         for layer in &view.upper {
             let (ends, links) = ((layer.offsets.first(), layer.offsets.last()), layer.links.len() as u64);
             if ends != (Some(&0), Some(&links)) {
-                return Err(Fault::new(PART, format!("offsets from 0 to {links}"), format!("{ends:?}")));
+                return Err(FormatFault::new(PART, format!("offsets from 0 to {links}"), format!("{ends:?}")));
             }
         }
         match view.upper.last() {
             Some(highest) if highest.nodes.binary_search(&self.entry).is_err() => {
-                Err(Fault::new(PART, "an entry on the highest layer", format!("entry {}", self.entry)))
+                Err(FormatFault::new(PART, "an entry on the highest layer", format!("entry {}", self.entry)))
             }
             _ => Ok(()),
         }
@@ -187,7 +187,7 @@ pub struct LinksView<'a> {
     upper: Vec<LayerView<'a>>,
 }
 
-impl Layout {
+impl GraphLayout {
     /// What a search reads, before it is written.
     pub fn view(&self) -> LinksView<'_> {
         let upper = self.upper.iter();
@@ -235,8 +235,8 @@ impl<'a> LinksView<'a> {
             links
         };
         let lists: Vec<Vec<u32>> = slots.iter().map(links_of).collect();
-        let mut layers = vec![Layer::from_lists(slots, &lists)];
-        layers.extend(self.upper.iter().map(|layer| Layer {
+        let mut layers = vec![GraphLayer::from_lists(slots, &lists)];
+        layers.extend(self.upper.iter().map(|layer| GraphLayer {
             nodes: layer.nodes.to_vec(),
             offsets: layer.offsets.to_vec(),
             links: layer.links.to_vec(),

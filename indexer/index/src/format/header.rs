@@ -3,7 +3,7 @@
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{ALIGN, Fault, RowType, SectionKind, VERSION, VERSION_WITHOUT_COPIES};
+use super::{ALIGN, FormatFault, RowType, SectionKind, VERSION, VERSION_WITHOUT_COPIES};
 use crate::search::MAX_SLOTS;
 
 /// First bytes of every `dense.dyad`.
@@ -60,7 +60,7 @@ pub struct SectionEntry {
 
 /// Counts and the section table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct ShardHeader {
     /// Values per vector.
     pub dim: u32,
     /// Rows.
@@ -83,16 +83,16 @@ pub enum HeaderFault {
     /// Written by a later release.
     Newer(u32),
     /// Damaged, or another kind of file.
-    Fault(Fault),
+    Fault(FormatFault),
 }
 
-impl From<Fault> for HeaderFault {
-    fn from(fault: Fault) -> Self {
+impl From<FormatFault> for HeaderFault {
+    fn from(fault: FormatFault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl Header {
+impl ShardHeader {
     /// The 512 bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let empty = RawEntry {
@@ -134,11 +134,13 @@ impl Header {
     /// inside the file, aligned, one after another.
     pub fn parse(bytes: &[u8], file_len: u64) -> Result<Self, HeaderFault> {
         let Ok((raw, _)) = RawHeader::ref_from_prefix(bytes) else {
-            return Err(Fault::new("header", format!("{HEADER_LEN} bytes"), format!("{} bytes", bytes.len())).into());
+            return Err(
+                FormatFault::new("header", format!("{HEADER_LEN} bytes"), format!("{} bytes", bytes.len())).into()
+            );
         };
         if raw.magic != MAGIC {
             let got = raw.magic.escape_ascii().to_string();
-            return Err(Fault::new("magic", format!("`{}`", MAGIC.escape_ascii()), format!("`{got}`")).into());
+            return Err(FormatFault::new("magic", format!("`{}`", MAGIC.escape_ascii()), format!("`{got}`")).into());
         }
         if raw.version.get() > VERSION {
             return Err(HeaderFault::Newer(raw.version.get()));
@@ -146,17 +148,17 @@ impl Header {
         let checksum = bytes.get(..HEADER_LEN - size_of::<U32>()).map_or(0, crc32c::crc32c);
         if raw.crc32c.get() != checksum {
             let (expected, got) = (format!("checksum {:08x}", raw.crc32c.get()), format!("{checksum:08x}"));
-            return Err(Fault::new("header", expected, got).into());
+            return Err(FormatFault::new("header", expected, got).into());
         }
         if raw.file_len.get() != file_len {
-            return Err(Fault::new("file_len", raw.file_len.get(), format!("a file of {file_len} bytes")).into());
+            return Err(FormatFault::new("file_len", raw.file_len.get(), format!("a file of {file_len} bytes")).into());
         }
         if raw.version.get() < VERSION_WITHOUT_COPIES {
             let got = format!("version {}, from an older release: build the index again", raw.version.get());
-            return Err(Fault::new("version", VERSION, got).into());
+            return Err(FormatFault::new("version", VERSION, got).into());
         }
         let row_type = RowType::from_number(raw.row_type.get())
-            .ok_or_else(|| Fault::new("row_type", "0 (f32) or 1 (f16)", raw.row_type))?;
+            .ok_or_else(|| FormatFault::new("row_type", "0 (f32) or 1 (f16)", raw.row_type))?;
         let header = Self {
             row_type,
             dim: raw.dim.get(),
@@ -168,45 +170,47 @@ impl Header {
         };
         let stride = row_type.stride(header.dim as usize);
         if header.dim == 0 || header.dim > MAX_DIM {
-            return Err(Fault::new("dim", format!("1..={MAX_DIM}"), header.dim).into());
+            return Err(FormatFault::new("dim", format!("1..={MAX_DIM}"), header.dim).into());
         }
         if header.row_stride as usize != stride {
-            return Err(Fault::new("row_stride", stride, header.row_stride).into());
+            return Err(FormatFault::new("row_stride", stride, header.row_stride).into());
         }
         if header.vectors >= MAX_SLOTS as u64 {
-            return Err(Fault::new("vectors", format!("fewer than {MAX_SLOTS}"), header.vectors).into());
+            return Err(FormatFault::new("vectors", format!("fewer than {MAX_SLOTS}"), header.vectors).into());
         }
         Ok(header)
     }
 
-    fn parse_table(raw: &RawHeader, file_len: u64) -> Result<Vec<SectionEntry>, Fault> {
+    fn parse_table(raw: &RawHeader, file_len: u64) -> Result<Vec<SectionEntry>, FormatFault> {
         let count = raw.sections.get() as usize;
-        let table =
-            raw.table.get(..count).ok_or_else(|| Fault::new("sections", format!("at most {MAX_SECTIONS}"), count))?;
+        let table = raw
+            .table
+            .get(..count)
+            .ok_or_else(|| FormatFault::new("sections", format!("at most {MAX_SECTIONS}"), count))?;
         let mut sections: Vec<SectionEntry> = Vec::with_capacity(count);
         let mut end = HEADER_LEN as u64;
         for entry in table {
             let kind = SectionKind::ALL.into_iter().find(|kind| *kind as u32 == entry.kind.get());
-            let kind =
-                kind.ok_or_else(|| Fault::new("section table", "a known section", format!("kind {}", entry.kind)))?;
+            let kind = kind
+                .ok_or_else(|| FormatFault::new("section table", "a known section", format!("kind {}", entry.kind)))?;
             let (offset, len) = (entry.offset.get(), entry.len.get());
             let inside =
                 offset.checked_add(len).filter(|stop| *stop <= file_len && offset >= end && offset % ALIGN == 0);
             let Some(stop) = inside else {
-                return Err(Fault::new(
+                return Err(FormatFault::new(
                     kind.name(),
                     format!("a range within {end}..{file_len}, aligned to {ALIGN}"),
                     format!("{offset}+{len}"),
                 ));
             };
             if sections.iter().any(|known| known.kind == kind) {
-                return Err(Fault::new(kind.name(), "one section", "a second one"));
+                return Err(FormatFault::new(kind.name(), "one section", "a second one"));
             }
             end = stop;
             sections.push(SectionEntry { kind, offset, len, crc32c: entry.crc32c.get() });
         }
         match SectionKind::ALL.into_iter().find(|kind| sections.iter().all(|entry| entry.kind != *kind)) {
-            Some(missing) => Err(Fault::new("section table", format!("a section {}", missing.name()), "none")),
+            Some(missing) => Err(FormatFault::new("section table", format!("a section {}", missing.name()), "none")),
             None => Ok(sections),
         }
     }

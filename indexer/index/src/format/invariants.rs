@@ -148,18 +148,18 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::cancel::Never;
-    use crate::graph::{Graph, Layer};
-    use crate::layout::Layout;
+    use crate::graph::{Graph, GraphLayer};
+    use crate::layout::GraphLayout;
 
     /// What `verify` did before: a copy of the graph on the heap.
-    fn by_copy(layout: &Layout) -> (Result<(), String>, u64) {
+    fn by_copy(layout: &GraphLayout) -> (Result<(), String>, u64) {
         let graph: Graph = layout.view().to_graph();
         let valid = graph.validate(layout.order.len()).map_err(|error| error.to_string());
         (valid, graph.reachable().iter().filter(|reached| !**reached).count() as u64)
     }
 
     /// A layout of any links, most of which are intact: as a damaged file may hold.
-    fn layout() -> impl Strategy<Value = Layout> {
+    fn layout() -> impl Strategy<Value = GraphLayout> {
         let upper = prop::collection::vec((prop::collection::btree_set(0u32..40, 1..8), any::<u64>()), 0..3);
         (1usize..60, 1usize..5, any::<u64>(), upper, 0u32..16).prop_map(|(n, degree, seed, upper, damage)| {
             let mut state = seed | 1;
@@ -180,7 +180,7 @@ mod tests {
                 target as u32
             });
             let links = links.collect();
-            let upper: Vec<Layer> = upper
+            let upper: Vec<GraphLayer> = upper
                 .into_iter()
                 .map(|(nodes, seed)| {
                     let nodes: Vec<u32> = nodes.into_iter().filter(|node| (*node as usize) < n).collect();
@@ -191,12 +191,12 @@ mod tests {
                         .zip(&nodes)
                         .map(|(list, node)| list.into_iter().filter(|target| target != node).collect())
                         .collect();
-                    Layer::from_lists(nodes, &lists)
+                    GraphLayer::from_lists(nodes, &lists)
                 })
                 .filter(|layer| !layer.nodes.is_empty())
                 .collect();
             let entry = upper.last().map_or(random(n64) as u32, |layer| layer.nodes[0]);
-            let mut layout = Layout { entry, copies: 0, degree, order: (0..n as u32).collect(), links, upper };
+            let mut layout = GraphLayout { entry, copies: 0, degree, order: (0..n as u32).collect(), links, upper };
             match damage {
                 0 => layout.links[(seed % (n * degree) as u64) as usize] = n as u32 + 3,
                 1 => layout.entry = (layout.entry + 1) % n as u32,
@@ -243,11 +243,11 @@ mod tests {
         // Slots 1 and 2 are copies of 0; 3 and 0 link to each other.
         let row = |first: u32, rest: u32| [first, rest, rest, rest];
         let links = [row(3, 0), row(0, 0), row(0, 0), row(0, 3)].concat();
-        let intact = Layout { entry: 3, copies: 2, degree: 4, order: (0..4).collect(), links, upper: Vec::new() };
+        let intact = GraphLayout { entry: 3, copies: 2, degree: 4, order: (0..4).collect(), links, upper: Vec::new() };
         assert!(intact.view().validate(&Never).unwrap());
         assert_eq!(intact.view().unreached(&Never), Some(0));
-        let error = |layout: Layout| layout.view().validate(&Never).unwrap_err().to_string();
-        let fewer = error(Layout { copies: 1, ..intact.clone() });
+        let error = |layout: GraphLayout| layout.view().validate(&Never).unwrap_err().to_string();
+        let fewer = error(GraphLayout { copies: 1, ..intact.clone() });
         assert!(fewer.contains("2 slots are copies of others, and the file says 1"), "{fewer}");
         let mut apart = intact.clone();
         apart.links[4..8].copy_from_slice(&row(3, 1));
@@ -261,7 +261,7 @@ mod tests {
     /// Slots that lead back, one to the next, and more of them at once than the stack holds.
     #[test]
     fn links_that_lead_back_are_followed_however_many_there_are() {
-        let layout = |n: u32, degree: usize, links: Vec<u32>| Layout {
+        let layout = |n: u32, degree: usize, links: Vec<u32>| GraphLayout {
             copies: 0,
             entry: n - 1,
             degree,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use zerocopy::IntoBytes;
 
-use super::{Fault, section};
+use super::{FormatFault, section};
 use crate::search::NodeSet;
 
 const PART: &str = "KEYS";
@@ -35,13 +35,13 @@ pub struct KeysView<'a> {
 
 impl<'a> KeysView<'a> {
     /// Views the section of a shard of `n` vectors.
-    pub fn new(bytes: &'a [u8], n: u64) -> Result<Self, Fault> {
+    pub fn new(bytes: &'a [u8], n: u64) -> Result<Self, FormatFault> {
         let offsets = section::array::<u64>(bytes, 0, n + 1, PART)?;
         let sorted = section::array::<u32>(bytes, (n + 1) * 8, n, PART)?;
         let text = bytes.get(((n + 1) * 8 + n * 4) as usize..).unwrap_or(&[]);
         let ends = (offsets.first(), offsets.last());
         if ends != (Some(&0), Some(&(text.len() as u64))) {
-            return Err(Fault::new(PART, format!("offsets from 0 to {}", text.len()), format!("{ends:?}")));
+            return Err(FormatFault::new(PART, format!("offsets from 0 to {}", text.len()), format!("{ends:?}")));
         }
         Ok(Self { offsets, sorted, text })
     }
@@ -66,7 +66,7 @@ impl<'a> KeysView<'a> {
 
     /// The node with a key, or none. A fault if the keys around the insertion point are out of order, because the key may then
     /// be elsewhere.
-    pub fn find(&self, key: &str) -> Result<Option<u32>, Fault> {
+    pub fn find(&self, key: &str) -> Result<Option<u32>, FormatFault> {
         let place = match self.sorted.binary_search_by(|node| self.bytes(*node).cmp(key.as_bytes())) {
             Ok(at) => return Ok(self.sorted.get(at).copied()),
             Err(place) => place,
@@ -78,7 +78,7 @@ impl<'a> KeysView<'a> {
     }
 
     /// The nodes whose keys begin with a prefix, in the order of their keys. A fault if these are out of order.
-    pub fn prefixed(&self, prefix: &str) -> Result<&'a [u32], Fault> {
+    pub fn prefixed(&self, prefix: &str) -> Result<&'a [u32], FormatFault> {
         let prefix = prefix.as_bytes();
         let begin = self.sorted.partition_point(|node| self.bytes(*node) < prefix);
         let rest = self.sorted.get(begin..).unwrap_or(&[]);
@@ -88,33 +88,33 @@ impl<'a> KeysView<'a> {
     }
 
     /// Checks that nodes have keys, each greater than the one before.
-    fn check_order(&self, nodes: &[u32]) -> Result<(), Fault> {
+    fn check_order(&self, nodes: &[u32]) -> Result<(), FormatFault> {
         if let Some(node) = nodes.iter().find(|node| self.bytes(**node).is_empty()) {
-            return Err(Fault::new(PART, "a key for each node in the order", format!("none for node {node}")));
+            return Err(FormatFault::new(PART, "a key for each node in the order", format!("none for node {node}")));
         }
         match nodes.windows(2).find(|pair| self.bytes(pair[0]) >= self.bytes(pair[1])) {
             Some(pair) => {
                 let got = format!("`{}` before `{}`", self.key(pair[0]), self.key(pair[1]));
-                Err(Fault::new(PART, "ascending, distinct keys", got))
+                Err(FormatFault::new(PART, "ascending, distinct keys", got))
             }
             None => Ok(()),
         }
     }
 
     /// The first thing wrong with the section, if any: order, uniqueness, UTF-8.
-    pub fn check(&self) -> Result<(), Fault> {
+    pub fn check(&self) -> Result<(), FormatFault> {
         if let Some(at) = self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-            return Err(Fault::new(PART, "ascending offsets", format!("a smaller one after node {at}")));
+            return Err(FormatFault::new(PART, "ascending offsets", format!("a smaller one after node {at}")));
         }
         let n = self.sorted.len() as u32;
         if let Some(node) =
             (0..n).find(|node| self.bytes(*node).is_empty() || std::str::from_utf8(self.bytes(*node)).is_err())
         {
-            return Err(Fault::new(PART, "UTF-8 text for each key", format!("something else for node {node}")));
+            return Err(FormatFault::new(PART, "UTF-8 text for each key", format!("something else for node {node}")));
         }
         if let Some(node) = NodeSet::first_repeated(n as usize, self.sorted) {
             let got = format!("node {node} twice, or too large");
-            return Err(Fault::new(PART, "each node once in the order", got));
+            return Err(FormatFault::new(PART, "each node once in the order", got));
         }
         self.check_order(self.sorted)
     }

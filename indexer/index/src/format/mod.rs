@@ -62,7 +62,7 @@ pub mod keys;
 pub mod rows;
 pub mod section;
 
-pub use header::{Header, SectionEntry};
+pub use header::{SectionEntry, ShardHeader};
 pub use rows::{MappedRows, RowType};
 
 /// Newest version that this build reads, and that it writes of a shard with copies. Version 1 had no codes.
@@ -119,7 +119,7 @@ pub const HOT_SECTIONS: [SectionKind; 2] = [SectionKind::Codes, SectionKind::Gra
 
 /// A fault in a file's bytes: which part, what was expected, what was found. The reader adds the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct FormatFault {
     /// Header field or section.
     pub part: String,
     /// The content of an intact file.
@@ -128,7 +128,7 @@ pub struct Fault {
     pub got: String,
 }
 
-impl Fault {
+impl FormatFault {
     /// A fault in `part`.
     #[expect(
         clippy::needless_pass_by_value,

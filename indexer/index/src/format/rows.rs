@@ -6,12 +6,12 @@ use std::ops::Range;
 use half::f16;
 use zerocopy::IntoBytes as _;
 
-use super::{ALIGN, Fault, section};
+use super::{ALIGN, FormatFault, section};
 use crate::error::{Error, Result};
 use crate::kernels::{self, kernels};
 use crate::model::Metric;
 use crate::rows::{DenseRows, ExactRows, VectorRows};
-use crate::storage::Mapped;
+use crate::storage::MmapFile;
 
 const PART: &str = "VECTORS";
 /// Values that are widened to f32 at a time.
@@ -104,7 +104,7 @@ pub fn write(rows: &dyn VectorRows, kind: RowType, out: &mut impl Write) -> Resu
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Values<'a> {
+enum RowValues<'a> {
     F32(&'a [f32]),
     F16(&'a [f16]),
 }
@@ -112,26 +112,26 @@ enum Values<'a> {
 /// Mapped vectors.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredRows<'a> {
-    values: Values<'a>,
+    values: RowValues<'a>,
     dim: usize,
     stride: usize,
     n: usize,
     /// The file of which they are read, where it does not fit into memory.
-    on_disk: Option<&'a Mapped>,
+    on_disk: Option<&'a MmapFile>,
 }
 
 impl<'a> StoredRows<'a> {
     /// Views the section of `n` vectors of `dim` values.
-    pub fn new(bytes: &'a [u8], kind: RowType, dim: usize, n: usize) -> std::result::Result<Self, Fault> {
+    pub fn new(bytes: &'a [u8], kind: RowType, dim: usize, n: usize) -> std::result::Result<Self, FormatFault> {
         let stride = kind.stride(dim);
         let expected = (n as u64).saturating_mul((stride * kind.bytes()) as u64);
         if bytes.len() as u64 != expected {
-            return Err(Fault::new(PART, format!("{expected} bytes"), bytes.len()));
+            return Err(FormatFault::new(PART, format!("{expected} bytes"), bytes.len()));
         }
         let values = match kind {
-            RowType::F32 => Values::F32(section::as_slice(bytes, PART)?),
+            RowType::F32 => RowValues::F32(section::as_slice(bytes, PART)?),
             RowType::F16 => {
-                Values::F16(half::slice::HalfBitsSliceExt::reinterpret_cast(section::as_slice::<u16>(bytes, PART)?))
+                RowValues::F16(half::slice::HalfBitsSliceExt::reinterpret_cast(section::as_slice::<u16>(bytes, PART)?))
             }
         };
         Ok(Self { values, dim, stride, n, on_disk: None })
@@ -139,13 +139,13 @@ impl<'a> StoredRows<'a> {
 
     /// The same of a file that does not fit into memory: rows are asked for from the disk before they are read.
     #[must_use]
-    pub fn on_disk(self, file: Option<&'a Mapped>) -> Self {
+    pub fn on_disk(self, file: Option<&'a MmapFile>) -> Self {
         Self { on_disk: file, ..self }
     }
 
     /// No rows.
     pub const fn empty() -> Self {
-        Self { values: Values::F32(&[]), dim: 0, stride: 0, n: 0, on_disk: None }
+        Self { values: RowValues::F32(&[]), dim: 0, stride: 0, n: 0, on_disk: None }
     }
 
     /// Values per row.
@@ -167,8 +167,8 @@ impl<'a> StoredRows<'a> {
     pub fn decode(&self, node: u32, row: &mut Vec<f32>) {
         row.clear();
         match self.values {
-            Values::F32(values) => row.extend_from_slice(self.cut(values, node)),
-            Values::F16(values) => row.extend(self.cut(values, node).iter().map(|value| value.to_f32())),
+            RowValues::F32(values) => row.extend_from_slice(self.cut(values, node)),
+            RowValues::F16(values) => row.extend(self.cut(values, node).iter().map(|value| value.to_f32())),
         }
     }
 
@@ -185,8 +185,8 @@ impl ExactRows for StoredRows<'_> {
 
     fn score(&self, node: u32, query: &[f32], metric: Metric) -> f32 {
         match self.values {
-            Values::F32(values) => metric.score(query, self.cut(values, node)),
-            Values::F16(values) => {
+            RowValues::F32(values) => metric.score(query, self.cut(values, node)),
+            RowValues::F16(values) => {
                 let row = self.cut(values, node);
                 if row.is_empty() {
                     return f32::NAN;
@@ -216,8 +216,8 @@ impl ExactRows for StoredRows<'_> {
 
     fn prefetch(&self, node: u32) {
         let row = match self.values {
-            Values::F32(values) => self.cut(values, node).as_bytes(),
-            Values::F16(values) => {
+            RowValues::F32(values) => self.cut(values, node).as_bytes(),
+            RowValues::F16(values) => {
                 let bits: &[u16] = half::slice::HalfFloatSliceExt::reinterpret_cast(self.cut(values, node));
                 bits.as_bytes()
             }
@@ -232,13 +232,13 @@ impl ExactRows for StoredRows<'_> {
 /// Rows of f32 in a mapped file.
 #[derive(Debug, Clone, Copy)]
 pub struct MappedRows<'a> {
-    map: &'a Mapped,
+    map: &'a MmapFile,
     rows: DenseRows<'a>,
 }
 
 impl<'a> MappedRows<'a> {
     /// Views a file of rows of `dim` values. An error where it does not hold whole values.
-    pub fn new(map: &'a Mapped, dim: usize) -> std::result::Result<Self, Fault> {
+    pub fn new(map: &'a MmapFile, dim: usize) -> std::result::Result<Self, FormatFault> {
         Ok(Self { map, rows: DenseRows::new(section::as_slice(map, "rows")?, dim) })
     }
 }

@@ -17,11 +17,11 @@ use super::question::QuestionTerms;
 use super::schema::schema;
 use super::statistics::TermStatistics;
 use super::wand::{TermCursor, block_max_wand};
-use super::{CorpusStatistics, Question, TextShard, text_error};
+use super::{AnalyzedQuestion, CorpusStatistics, TextShard, text_error};
 use crate::cancel::Cancel;
 use crate::error::Result;
 use crate::language::TextLanguage;
-use crate::search::{Completeness, Hits, NodeSet, Scored, TopK};
+use crate::search::{Completeness, NodeSet, Scored, SearchHits, TopK};
 
 /// Postings that are scored without a check for cancellation: some milliseconds. tantivy's own scorer, which never checks,
 /// is up to a third faster on a question of few words, since it moves to a block without decoding it.
@@ -110,7 +110,7 @@ impl Bm25Candidates {
     }
 }
 
-impl Question {
+impl AnalyzedQuestion {
     /// Looks the terms up in every shard. `cancel` is polled between terms; none where the work was cancelled.
     pub fn weigh(&self, corpus: &CorpusStatistics, cancel: &dyn Cancel) -> Result<Option<Weighed<'_>>> {
         let (_, fields) = schema();
@@ -201,10 +201,10 @@ impl Weighed<'_> {
         key: &'k dyn Fn(u32) -> &'k str,
         allowed: Option<&NodeSet>,
         cancel: &dyn Cancel,
-    ) -> Result<Hits<Scored>> {
+    ) -> Result<SearchHits<Scored>> {
         let terms = &self.of(shard).question.terms;
         if terms.is_empty() || k == 0 {
-            return Ok(Hits::default());
+            return Ok(SearchHits::default());
         }
         let slack = self.statistics.bound_slack(shard)?;
         let mut candidates = Bm25Candidates::new(k);
@@ -216,7 +216,7 @@ impl Weighed<'_> {
             candidates.best.threshold().map_or(f32::MIN, |last| last.score * slack)
         };
         if cancel.is_cancelled() {
-            return Ok(Hits::cancelled());
+            return Ok(SearchHits::cancelled());
         }
         let is_quick =
             |postings: u64| postings <= self.quick && postings.saturating_mul(terms.len() as u64) <= QUICK_STEPS;
@@ -235,11 +235,11 @@ impl Weighed<'_> {
         if quick && terms.len() > 2 {
             hits.sort_unstable_by_key(|hit| hit.node);
             if !self.score(shard, &mut hits, cancel)? {
-                return Ok(Hits::cancelled());
+                return Ok(SearchHits::cancelled());
             }
         }
         let completeness = if whole { Completeness::Complete } else { Completeness::Cancelled };
-        let mut hits = Hits { hits, completeness, ..Hits::default() };
+        let mut hits = SearchHits { hits, completeness, ..SearchHits::default() };
         hits.keep_top_k(k, |hit| hit.score, |hit| key(hit.node));
         Ok(hits)
     }

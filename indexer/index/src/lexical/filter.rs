@@ -17,13 +17,13 @@ use crate::search::NodeSet;
 /// Which documents match. A field is `key`, `title`, or one of the metadata, nested ones joined by dots. A condition on a
 /// field holds when one of the field's values meets it; without a value of the condition's type it does not hold.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Filter {
+pub enum DocumentFilter {
     /// All conditions; all documents where there are none.
-    All(Vec<Filter>),
+    All(Vec<DocumentFilter>),
     /// At least one condition; no document where there are none.
-    Any(Vec<Filter>),
+    Any(Vec<DocumentFilter>),
     /// The documents that do not match.
-    Not(Box<Filter>),
+    Not(Box<DocumentFilter>),
     /// The field has one of these values.
     OneOf {
         /// Its name.
@@ -50,7 +50,7 @@ pub enum Filter {
     Keys(Vec<String>),
 }
 
-impl Filter {
+impl DocumentFilter {
     /// The nodes of a shard that match; none where the work was cancelled.
     pub fn nodes(&self, shard: &TextShard, cancel: &dyn Cancel) -> Result<Option<NodeSet>> {
         match self.bits(shard, cancel) {

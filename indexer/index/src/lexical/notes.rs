@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::facts::{self, FieldValue};
 use super::filter::value;
-use super::{Filter, TextShard, text_error};
+use super::{DocumentFilter, TextShard, text_error};
 use crate::error::Result;
 
 /// Notes on one filter.
@@ -16,7 +16,7 @@ const KINDS: [(u8, &str, &str); 3] =
 /// Stands for a value of any type, or an object that holds one.
 const ANY: u8 = 0;
 
-impl Filter {
+impl DocumentFilter {
     /// One sentence for each field that the filter names and no document of `shards` has, and for each type that it is
     /// compared with and no document's value of the field has; at most 16. A look-up or two for each field and shard.
     pub fn notes(&self, shards: &[&TextShard]) -> Result<Vec<String>> {

@@ -11,7 +11,7 @@ use super::document_bm25::ShardDocumentScores;
 use super::text_error;
 use crate::cancel::Cancel;
 use crate::error::Result;
-use crate::search::{Completeness, Hits, NodeSet, Scored};
+use crate::search::{Completeness, NodeSet, Scored, SearchHits};
 
 /// Nodes that are scored together: their scores stay in a core's cache.
 const NODES_TOGETHER: usize = 1 << 15;
@@ -54,9 +54,9 @@ impl Weighed<'_> {
         key: &'k dyn Fn(u32) -> &'k str,
         allowed: Option<&NodeSet>,
         cancel: &dyn Cancel,
-    ) -> Result<Hits<Scored>> {
+    ) -> Result<SearchHits<Scored>> {
         if k == 0 {
-            return Ok(Hits::default());
+            return Ok(SearchHits::default());
         }
         let mut candidates = Bm25Candidates::new(k);
         let take = |node, score| {
@@ -66,7 +66,7 @@ impl Weighed<'_> {
         };
         let is_whole = self.each_in_documents(of_documents, take, cancel)?;
         let completeness = if is_whole { Completeness::Complete } else { Completeness::Cancelled };
-        let mut hits = Hits { hits: candidates.into_close(), completeness, ..Hits::default() };
+        let mut hits = SearchHits { hits: candidates.into_close(), completeness, ..SearchHits::default() };
         hits.keep_top_k(k, |hit| hit.score, |hit| key(hit.node));
         Ok(hits)
     }

@@ -15,7 +15,7 @@ pub(super) struct QuestionTerms {
 
 /// A question as terms.
 #[derive(Debug)]
-pub struct Question {
+pub struct AnalyzedQuestion {
     language: TextLanguage,
     current: QuestionTerms,
     /// By the analyzer of earlier releases, where these are others.
@@ -31,7 +31,7 @@ impl QuestionTerms {
     }
 }
 
-impl Question {
+impl AnalyzedQuestion {
     /// Analyzes a question, which is asked of an index of that language.
     pub fn new(language: TextLanguage, text: &str) -> Self {
         let current = QuestionTerms::new(text, Analyzer::Of(language));

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::cancel::Never;
     use crate::language::TextLanguage;
-    use crate::lexical::{CorpusStatistics, Question, TextDocument, TextShard, TextWriter};
+    use crate::lexical::{AnalyzedQuestion, CorpusStatistics, TextDocument, TextShard, TextWriter};
 
     /// Snippets of a corpus in which `common` is in every document, and `rare` in one.
     fn snippets(question: &str, bytes: usize, texts: &[&str]) -> Vec<Snippet> {
@@ -80,7 +80,7 @@ mod tests {
         }
         writer.finish().unwrap();
         let shard = TextShard::open(dir.path()).unwrap();
-        let question = Question::new(TextLanguage::English, question);
+        let question = AnalyzedQuestion::new(TextLanguage::English, question);
         let weighed = question.weigh(&CorpusStatistics::new([&shard]), &Never).unwrap().unwrap();
         let snippets = Snippets::new(&weighed, bytes);
         texts.iter().map(|text| snippets.of(text)).collect()

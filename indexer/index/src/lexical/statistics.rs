@@ -29,7 +29,7 @@ pub struct CorpusStatistics {
     shards: Vec<CountedShard>,
     /// By shard.
     deleted: Vec<Option<Arc<Deletions>>>,
-    part: Option<Part>,
+    part: Option<CountedDocuments>,
     /// Those of whole documents, once they were asked for.
     documents: Arc<OnceLock<DocumentStatistics>>,
 }
@@ -46,7 +46,7 @@ pub(super) struct CountedShard {
 
 /// The documents that are counted, where they are not all.
 #[derive(Clone)]
-struct Part {
+struct CountedDocuments {
     /// By shard.
     nodes: Arc<[NodeSet]>,
     documents: u64,
@@ -121,7 +121,7 @@ impl CorpusStatistics {
             tokens += nodes.iter().map(|node| u64::from(lengths.fieldnorm(node))).sum::<u64>();
         }
         let documents = nodes.iter().map(|nodes| nodes.len() as u64).sum();
-        let part = Some(Part { nodes, documents, tokens });
+        let part = Some(CountedDocuments { nodes, documents, tokens });
         Ok(Self { part, documents: Arc::default(), ..self.clone() })
     }
 
@@ -177,7 +177,7 @@ impl CorpusStatistics {
     }
 
     /// The same for some documents alone: the postings of each term are read, and those of other documents left out.
-    fn of_part(&self, part: &Part, terms: &[Term], cancel: &dyn Cancel) -> Result<Option<TermStatistics>> {
+    fn of_part(&self, part: &CountedDocuments, terms: &[Term], cancel: &dyn Cancel) -> Result<Option<TermStatistics>> {
         let mut frequencies = HashMap::with_capacity(terms.len());
         for term in terms {
             if frequencies.contains_key(term) {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use zerocopy::IntoBytes as _;
 
-use super::{Filter, StoredDocument, TextDocument, TextShard, TextWriter};
+use super::{DocumentFilter, StoredDocument, TextDocument, TextShard, TextWriter};
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::language::TextLanguage;
@@ -104,7 +104,7 @@ impl MetadataUpdates {
     }
 
     /// Replaces what a filter says of the shard's own metadata by what it says of these. False where the work was cancelled.
-    pub fn apply(&self, filter: &Filter, allowed: &mut NodeSet, cancel: &dyn Cancel) -> Result<bool> {
+    pub fn apply(&self, filter: &DocumentFilter, allowed: &mut NodeSet, cancel: &dyn Cancel) -> Result<bool> {
         let Some(matching) = filter.nodes(&self.text, cancel)? else { return Ok(false) };
         for (at, node) in (0..).zip(&self.nodes) {
             if matching.contains(at) {

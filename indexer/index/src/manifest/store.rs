@@ -19,12 +19,12 @@ pub const MAX_LOGIT_SCALE: f64 = 1000.0;
 /// A manifest by its bytes; `path` is for errors.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Manifest> {
     #[derive(serde::Deserialize)]
-    struct Version {
+    struct ManifestVersion {
         format_version: u32,
     }
     let broken =
         |error: serde_json::Error| damaged(path.to_owned(), "content", "a manifest".to_owned(), error.to_string());
-    let version: Version = serde_json::from_slice(bytes).map_err(broken)?;
+    let version: ManifestVersion = serde_json::from_slice(bytes).map_err(broken)?;
     if version.format_version > MANIFEST_VERSION {
         return Err(Error::Newer { path: path.to_owned(), got: version.format_version, supported: MANIFEST_VERSION });
     }

@@ -2,7 +2,7 @@
 //!
 //! Laying out a row costs as much as estimating it a few times; all questions of a scan share it, and where blocks are kept, later scans too.
 
-use super::codec::{Factors, PLANES, Prepared};
+use super::codec::{EncodedRowFactors, PLANES, PreparedQuery};
 use super::codes::CodesView;
 use crate::kernels::{BLOCK_ROWS, BlockFactors, Lookup, MOST};
 
@@ -64,7 +64,7 @@ fn entries(planes: [usize; PLANES]) -> ([u8; 16], i32) {
     (sums.map(|sum| (sum - least).cast_unsigned().min(MOST)), i32::from(least))
 }
 
-impl Prepared {
+impl PreparedQuery {
     /// Lays out the question for [`CodesView::estimate_block`], whose estimates are raised by `optimism` standard deviations of the error.
     pub(crate) fn look_up(&self, optimism: f32, lookup: &mut Lookup) {
         let bytes = self.planes.len() / PLANES * 8;
@@ -111,7 +111,7 @@ impl CodesView<'_> {
                 *block = NO_FACTORS;
             }
             for (row, slot) in slots.iter().enumerate() {
-                let Some(Factors { sketch, error, bias, .. }) = self.factors(*slot) else {
+                let Some(EncodedRowFactors { sketch, error, bias, .. }) = self.factors(*slot) else {
                     blocks.is_damaged = true;
                     block.bias[row] = f32::NAN;
                     continue;

@@ -1,19 +1,19 @@
 //! Checks that stored codes are those of a row, for `verify`.
 
-use super::codec::{Codec, Factors};
+use super::codec::{Codec, EncodedRowFactors};
 use crate::kernels::dot;
 use crate::model::Metric;
 
 /// The codes of one slot.
-pub(super) struct Stored<'a> {
+pub(super) struct StoredSlot<'a> {
     pub(super) line: &'a [u64],
     pub(super) codes: &'a [u8],
-    pub(super) factors: Factors,
+    pub(super) factors: EncodedRowFactors,
 }
 
 /// Scratch memory of [`differ`].
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct CheckScratch {
     line: Vec<u64>,
     codes: Vec<u8>,
     residual: Vec<f32>,
@@ -22,12 +22,12 @@ pub(crate) struct Scratch {
 /// Encodes the row again and compares: bytes may differ by what rounding moves, and NaN differs from everything.
 pub(super) fn differ(
     codec: &Codec,
-    stored: &Stored<'_>,
+    stored: &StoredSlot<'_>,
     row: &[f32],
     rounding: f32,
-    scratch: &mut Scratch,
+    scratch: &mut CheckScratch,
 ) -> Option<&'static str> {
-    let Scratch { line, codes, residual } = scratch;
+    let CheckScratch { line, codes, residual } = scratch;
     line.clear();
     line.resize(codec.dim().div_ceil(64), 0);
     codes.clear();
@@ -43,7 +43,7 @@ pub(super) fn differ(
         Metric::Cosine | Metric::Dot => (rounding + 1e-5) * long * length(codec.centre()).max(1e-3),
         Metric::L2 => moved * (short + moved),
     };
-    let Factors { sketch, error, scale, bias } = stored.factors;
+    let EncodedRowFactors { sketch, error, scale, bias } = stored.factors;
     // A residual no longer than the possible rounding has no meaningful direction.
     let tells = short > 20.0 * moved;
     let factors = [

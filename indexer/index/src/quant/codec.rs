@@ -22,7 +22,7 @@ pub struct Codec {
 
 /// A question, or a row used as one, prepared for comparison with codes. Reused from one question to the next.
 #[derive(Debug, Clone, Default)]
-pub struct Prepared {
+pub struct PreparedQuery {
     /// Rotated residual, rounded to int8; padded with zeros to whole cache lines.
     pub(super) values: Vec<i8>,
     /// The same rounded to four bits in two's complement, one plane of bits after another.
@@ -48,7 +48,7 @@ pub struct Prepared {
 
 /// The factors of an encoded row.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Factors {
+pub(super) struct EncodedRowFactors {
     /// Sign agreements to inner product: squared length of the residual over the sum of its absolute values.
     pub(super) sketch: f32,
     /// Standard deviation of the estimate for a question of length 1.
@@ -128,7 +128,13 @@ impl Codec {
     }
 
     /// Encodes a row of `dim` values: one bit per value into `line`, one byte per value into `codes`.
-    pub(super) fn encode(&self, row: &[f32], line: &mut [u64], codes: &mut [u8], scratch: &mut Vec<f32>) -> Factors {
+    pub(super) fn encode(
+        &self,
+        row: &[f32],
+        line: &mut [u64],
+        codes: &mut [u8],
+        scratch: &mut Vec<f32>,
+    ) -> EncodedRowFactors {
         self.residual(row, 1.0, scratch);
         let (mut squared, mut absolute, mut largest) = (0.0f32, 0.0f32, 0.0f32);
         for value in scratch.iter() {
@@ -149,7 +155,7 @@ impl Codec {
             // Residuals only: far from the origin, differences of products of whole rows would lose all precision.
             Metric::L2 => -squared / 2.0,
         };
-        let mut factors = Factors { sketch: 0.0, error: 0.0, scale, bias };
+        let mut factors = EncodedRowFactors { sketch: 0.0, error: 0.0, scale, bias };
         if absolute > 0.0 {
             factors.sketch = squared / absolute;
             // RaBitQ, theorem 3.2: with a = <r, signs> / (|r| sqrt(d)), the error of the estimate of <r, q> has standard
@@ -187,7 +193,7 @@ impl Codec {
     }
 
     /// Prepares a question of `dim` finite values.
-    pub fn prepare(&self, query: &[f32], prepared: &mut Prepared) {
+    pub fn prepare(&self, query: &[f32], prepared: &mut PreparedQuery) {
         let mut residual = std::mem::take(&mut prepared.residual);
         let product = dot(query, &self.centre);
         let centres = self.centres(query, product);
@@ -202,7 +208,7 @@ impl Codec {
     }
 
     /// Prepares a row from its int8 code, so that rows can be compared without their vectors.
-    pub(super) fn prepare_code(&self, codes: &[u8], factors: Factors, prepared: &mut Prepared) {
+    pub(super) fn prepare_code(&self, codes: &[u8], factors: EncodedRowFactors, prepared: &mut PreparedQuery) {
         let mut residual = std::mem::take(&mut prepared.residual);
         residual.clear();
         residual.extend(codes.iter().take(self.dim).map(|code| (f32::from(*code) - 128.0) * factors.scale));
@@ -212,7 +218,7 @@ impl Codec {
     }
 
     /// The part of a score of two rows that depends on the first only.
-    pub(super) fn code_base(&self, factors: Factors) -> f32 {
+    pub(super) fn code_base(&self, factors: EncodedRowFactors) -> f32 {
         match self.metric {
             Metric::Cosine | Metric::Dot => factors.bias - self.centre_squared,
             Metric::L2 => factors.bias,
@@ -220,7 +226,7 @@ impl Codec {
     }
 }
 
-impl Prepared {
+impl PreparedQuery {
     /// Length of the question where its scores grow with it, as inner products do; 1 otherwise.
     pub(crate) fn length(&self) -> f32 {
         self.length
@@ -306,7 +312,7 @@ mod tests {
     fn a_question_is_rounded_to_the_nearest_steps() {
         for dim in [1usize, 63, 64, 65, 100, 384] {
             let residual: Vec<f32> = (0..dim).map(|at| ((at * 29 + 3) % 101) as f32 / 50.0 - 1.0).collect();
-            let mut prepared = Prepared::default();
+            let mut prepared = PreparedQuery::default();
             prepared.set(&residual);
             let words = dim.div_ceil(64);
             assert!(prepared.values.len() == 64 * words && prepared.planes.len() == PLANES * words);

@@ -4,11 +4,11 @@ use aligned_vec::{AVec, ConstAlign, avec};
 use rayon::prelude::*;
 use zerocopy::IntoBytes as _;
 
-use super::check::{self, Scratch};
-use super::codec::{Codec, Factors, Prepared};
+use super::check::{self, CheckScratch};
+use super::codec::{Codec, EncodedRowFactors, PreparedQuery};
 use crate::kernels::{self, BLOCK_ROWS, BlockFactors, Kernels, Lookup, kernels};
 use crate::rows::VectorRows;
-use crate::storage::Mapped;
+use crate::storage::MmapFile;
 
 /// Words after the bits of a sketch: four factors of f32.
 const FACTOR_WORDS: usize = 2;
@@ -114,7 +114,7 @@ pub struct CodesView<'a> {
     bytes: usize,
     kernels: &'static Kernels,
     /// The file of which they are read, where it does not fit into memory.
-    on_disk: Option<&'a Mapped>,
+    on_disk: Option<&'a MmapFile>,
 }
 
 impl<'a> CodesView<'a> {
@@ -127,7 +127,7 @@ impl<'a> CodesView<'a> {
 
     /// The same of a file that does not fit into memory: rows are asked for from the disk before they are read.
     #[must_use]
-    pub fn on_disk(self, file: Option<&'a Mapped>) -> Self {
+    pub fn on_disk(self, file: Option<&'a MmapFile>) -> Self {
         Self { on_disk: file, ..self }
     }
 
@@ -153,17 +153,24 @@ impl<'a> CodesView<'a> {
 
     /// Whether a slot's codes are those of `row`, whose values may have been rounded since by `rounding` of its length.
     /// Returns the name of the first part that is not.
-    pub(crate) fn differ(&self, slot: u32, row: &[f32], rounding: f32, scratch: &mut Scratch) -> Option<&'static str> {
+    pub(crate) fn differ(
+        &self,
+        slot: u32,
+        row: &[f32],
+        rounding: f32,
+        scratch: &mut CheckScratch,
+    ) -> Option<&'static str> {
         let (Some(line), Some(codes), Some(factors)) = (self.line(slot), self.row(slot), self.factors(slot)) else {
             return Some("codes");
         };
-        check::differ(self.codec, &check::Stored { line, codes, factors }, row, rounding, scratch)
+        check::differ(self.codec, &check::StoredSlot { line, codes, factors }, row, rounding, scratch)
     }
 
     /// Whether a slot has codes, with finite factors.
     pub fn is_valid(&self, slot: u32) -> bool {
-        let finite =
-            |Factors { sketch, error, scale, bias }| [sketch, error, scale, bias].iter().all(|f| f.is_finite());
+        let finite = |EncodedRowFactors { sketch, error, scale, bias }| {
+            [sketch, error, scale, bias].iter().all(|f| f.is_finite())
+        };
         self.row(slot).is_some() && self.factors(slot).is_some_and(finite)
     }
 
@@ -177,11 +184,11 @@ impl<'a> CodesView<'a> {
         self.lines.get(start..start + self.words)
     }
 
-    pub(super) fn factors(&self, slot: u32) -> Option<Factors> {
+    pub(super) fn factors(&self, slot: u32) -> Option<EncodedRowFactors> {
         let at = slot as usize * self.words + self.bits;
         let [first, second] = *self.lines.get(at..)?.first_chunk()?;
         let ((sketch, error), (scale, bias)) = (unpack(first), unpack(second));
-        Some(Factors { sketch, error, scale, bias })
+        Some(EncodedRowFactors { sketch, error, scale, bias })
     }
 
     /// What tells them from those of another shard.
@@ -243,7 +250,7 @@ impl<'a> CodesView<'a> {
     /// `scores` gets one value for each slot; `products` is scratch.
     pub fn estimate(
         &self,
-        query: &Prepared,
+        query: &PreparedQuery,
         slots: &[u32],
         optimism: f32,
         products: &mut Vec<i32>,
@@ -268,7 +275,7 @@ impl<'a> CodesView<'a> {
     }
 
     /// The score of a row by its int8 code.
-    pub fn score(&self, query: &Prepared, slot: u32) -> f32 {
+    pub fn score(&self, query: &PreparedQuery, slot: u32) -> f32 {
         match (self.row(slot), self.factors(slot)) {
             (Some(row), Some(factors)) => {
                 let product = (self.kernels.dot_i8)(&query.values, row).wrapping_sub(query.offset);
@@ -279,17 +286,17 @@ impl<'a> CodesView<'a> {
     }
 
     /// Prepares a row as a question, from its int8 code. For a row that does not exist every score is NaN.
-    pub fn prepare(&self, slot: u32, prepared: &mut Prepared) {
+    pub fn prepare(&self, slot: u32, prepared: &mut PreparedQuery) {
         match (self.row(slot), self.factors(slot)) {
             (Some(row), Some(factors)) => self.codec.prepare_code(row, factors, prepared),
-            _ => *prepared = Prepared::none(),
+            _ => *prepared = PreparedQuery::none(),
         }
     }
 
     /// Prepares a row for [`Self::score`] alone: cheaper than [`Self::prepare`], and without its rounding.
-    pub fn prepare_exact(&self, slot: u32, prepared: &mut Prepared) {
+    pub fn prepare_exact(&self, slot: u32, prepared: &mut PreparedQuery) {
         let (Some(row), Some(factors)) = (self.row(slot), self.factors(slot)) else {
-            *prepared = Prepared::none();
+            *prepared = PreparedQuery::none();
             return;
         };
         prepared.values.clear();

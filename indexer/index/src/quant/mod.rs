@@ -24,8 +24,8 @@ mod codes;
 mod rotation;
 
 pub(crate) use blocks::SketchBlocks;
-pub(crate) use check::Scratch;
-pub use codec::{Codec, Prepared};
+pub(crate) use check::CheckScratch;
+pub use codec::{Codec, PreparedQuery};
 pub use codes::{Codes, CodesView, line_words, row_bytes};
 pub use rotation::Rotation;
 

@@ -62,7 +62,7 @@ fn check(dim: usize, metric: Metric, offset: f32) {
     let rows = DenseRows::new(&base, dim);
     let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 11));
     let view = codes.view();
-    let mut prepared = Prepared::default();
+    let mut prepared = PreparedQuery::default();
     let (mut products, mut estimates) = (Vec::new(), Vec::new());
     let slots: Vec<u32> = (0..n as u32).collect();
     let (mut error8, mut error1, mut scale) = (0.0f32, 0.0f32, 0.0f32);
@@ -111,9 +111,9 @@ fn blocks_are_estimated_as_rows_are() {
             }
             view.lay_out(&slots, &mut blocks);
             assert_eq!(blocks.is_damaged(), missing);
-            let mut questions = vec![Prepared::none()];
+            let mut questions = vec![PreparedQuery::none()];
             for query in values(4, dim, 6, true).chunks(dim) {
-                let mut prepared = Prepared::default();
+                let mut prepared = PreparedQuery::default();
                 codes.codec.prepare(query, &mut prepared);
                 questions.push(prepared);
             }
@@ -143,7 +143,7 @@ fn rows_compare_with_each_other_through_codes() {
     let rows = DenseRows::new(&base, 96);
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 1));
     let view = codes.view();
-    let (mut prepared, mut exact) = (Prepared::default(), Prepared::default());
+    let (mut prepared, mut exact) = (PreparedQuery::default(), PreparedQuery::default());
     for (a, b) in [(0, 1), (7, 7), (3, 49)] {
         view.prepare(a, &mut prepared);
         view.prepare_exact(a, &mut exact);
@@ -166,7 +166,7 @@ fn rows_at_the_centre_and_equal_rows_are_no_special_case() {
     let base = [1.0f32, 0.0].repeat(4);
     let rows = DenseRows::new(&base, 2);
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 1));
-    let mut prepared = Prepared::default();
+    let mut prepared = PreparedQuery::default();
     codes.codec.prepare(&[0.6, 0.8], &mut prepared);
     for slot in 0..4 {
         assert!((codes.view().score(&prepared, slot) - 0.6).abs() < 1e-6);
@@ -180,7 +180,7 @@ proptest! {
         let rows = DenseRows::new(&base, 70);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 3));
         let moved = codes.reordered(&order);
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparedQuery::default();
         codes.codec.prepare(rows.row(5), &mut prepared);
         for (slot, node) in order.iter().enumerate() {
             let (there, here) = (moved.view().score(&prepared, slot as u32), codes.view().score(&prepared, *node));
@@ -197,7 +197,7 @@ fn values_too_small_for_steps_become_zero() {
         let rows = DenseRows::new(&base, 70);
         for codec in [Codec::fit(&rows, Metric::L2, 3), Codec::new(vec![0.0; 70], Metric::L2, 3)] {
             let codes = Codes::encode(&rows, codec);
-            let (view, mut prepared) = (codes.view(), Prepared::default());
+            let (view, mut prepared) = (codes.view(), PreparedQuery::default());
             view.codec().prepare(rows.row(0), &mut prepared);
             assert!(view.score(&prepared, 1).abs() < 1e-30);
             view.prepare(2, &mut prepared);

@@ -10,9 +10,9 @@ use super::params::SearchParams;
 use super::rescore::rescored_filtered;
 use super::slot_set::{FIRST, SlotBlocks};
 use super::view::ShardView;
-use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks};
+use super::{Completeness, Cost, ExactRows, NodeSet, Scored, SearchHits, SlotLinks};
 use crate::kernels::BLOCK_ROWS;
-use crate::quant::Prepared;
+use crate::quant::PreparedQuery;
 
 /// A row is scored where its estimate, raised by this many standard deviations of its error (`RaBitQ`, theorem 3.2), is among the best so
 /// far. One in 44 errs by more: of the hits nearest to the threshold as many are lost, and fewer of the others.
@@ -34,7 +34,7 @@ const AHEAD: usize = 4;
 /// The scan for one question.
 struct ScannedQuestion<'a> {
     number: usize,
-    prepared: &'a mut Prepared,
+    prepared: &'a mut PreparedQuery,
     /// A slot that is no hit.
     left_out: Option<u32>,
     memory: ScanMemory,
@@ -77,7 +77,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         allowed: &NodeSet,
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
-        mut found: impl FnMut(usize, Hits<Scored>),
+        mut found: impl FnMut(usize, SearchHits<Scored>),
     ) {
         let mut states = scratch.take_states(QUESTIONS.min(queries.len()));
         let numbered: Vec<(usize, &[f32])> = queries.iter().copied().enumerate().collect();
@@ -85,7 +85,7 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
             let mut questions = Vec::with_capacity(batch.len());
             for ((number, query), state) in batch.iter().zip(&mut states) {
                 if query.len() != self.codes.codec().dim() {
-                    found(*number, Hits::default());
+                    found(*number, SearchHits::default());
                     continue;
                 }
                 self.codes.codec().prepare(query, &mut state.prepared);
@@ -253,13 +253,19 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
     }
 
     /// The hits of a finished scan, by the scores of their vectors.
-    fn rescored(&self, question: ScannedQuestion<'_>, allowed: &NodeSet, query: &[f32], k: usize) -> Hits<Scored> {
+    fn rescored(
+        &self,
+        question: ScannedQuestion<'_>,
+        allowed: &NodeSet,
+        query: &[f32],
+        k: usize,
+    ) -> SearchHits<Scored> {
         let ScannedQuestion { scan, mut cost, mut completeness, .. } = question;
         if completeness == Completeness::Cancelled {
-            return Hits { cost, ..Hits::cancelled() };
+            return SearchHits { cost, ..SearchHits::cancelled() };
         }
         if k == 0 {
-            return Hits { cost, completeness, ..Hits::default() };
+            return SearchHits { cost, completeness, ..SearchHits::default() };
         }
         let mut best = scan.finish();
         self.prefetch_vectors(&best);
@@ -271,6 +277,6 @@ impl<L: SlotLinks + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L, R> {
         if !is_intact {
             completeness = Completeness::Damaged;
         }
-        Hits { hits, cost, completeness }
+        SearchHits { hits, cost, completeness }
     }
 }

@@ -1,6 +1,6 @@
 //! The exact scan: the oracle of every other search, and the mode `exact`.
 
-use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored};
+use super::{Completeness, Cost, ExactRows, NodeSet, Scored, SearchHits};
 use crate::model::Metric;
 
 /// Rows compared between two checks for cancellation.
@@ -32,7 +32,7 @@ pub fn exact_scan(
     metric: Metric,
     allowed: Option<&NodeSet>,
     should_continue: impl Fn(u32) -> bool,
-) -> Vec<Hits<Scored>> {
+) -> Vec<SearchHits<Scored>> {
     let mut scans: Vec<Scan> = queries.iter().map(|_| Scan::new(k, rows.count(), SLACK)).collect();
     let (mut compared, mut damaged) = (0, false);
     // Compares one row; false where the scan was cancelled.
@@ -56,7 +56,7 @@ pub fn exact_scan(
             None => (0..rows.count() as u32).all(&mut offer),
             Some(allowed) => allowed.iter().filter(|node| (*node as usize) < rows.count()).all(&mut offer),
         };
-    let found = |scan: Scan| Hits {
+    let found = |scan: Scan| SearchHits {
         hits: if whole { scan.finish() } else { Vec::new() },
         cost: Cost { scored: compared, scans: 1, ..Cost::default() },
         completeness: match (whole, damaged) {

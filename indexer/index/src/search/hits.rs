@@ -80,7 +80,7 @@ pub enum Completeness {
 
 /// Hits, best first, what they cost, and whether the search was complete.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hits<H> {
+pub struct SearchHits<H> {
     /// Best first.
     pub hits: Vec<H>,
     /// Scores computed.
@@ -89,13 +89,13 @@ pub struct Hits<H> {
     pub completeness: Completeness,
 }
 
-impl<H> Default for Hits<H> {
+impl<H> Default for SearchHits<H> {
     fn default() -> Self {
         Self { hits: Vec::new(), cost: Cost::default(), completeness: Completeness::default() }
     }
 }
 
-impl<H> Hits<H> {
+impl<H> SearchHits<H> {
     /// The empty result of a search that was cancelled before it began.
     pub fn cancelled() -> Self {
         Self { completeness: Completeness::Cancelled, ..Self::default() }
@@ -113,7 +113,7 @@ impl<H> Hits<H> {
 
     /// Appends the hits of another part of the search, each passed through `convert`. Costs add up, and the worse
     /// completeness wins.
-    pub fn append<P>(&mut self, part: Hits<P>, convert: impl FnMut(P) -> H) {
+    pub fn append<P>(&mut self, part: SearchHits<P>, convert: impl FnMut(P) -> H) {
         self.hits.extend(part.hits.into_iter().map(convert));
         self.cost += part.cost;
         self.worsen(part.completeness);
@@ -153,7 +153,7 @@ mod tests {
             let mut sorted = hits.clone();
             sorted.sort_by(|a, b| b.score.total_cmp(&a.score).then(keys[a.node as usize].cmp(&keys[b.node as usize])));
             sorted.truncate(k);
-            let mut kept = Hits { hits, ..Hits::default() };
+            let mut kept = SearchHits { hits, ..SearchHits::default() };
             kept.keep_top_k(k, |hit| hit.score, |hit| keys[hit.node as usize].as_str());
             prop_assert_eq!(kept.hits, sorted);
         }
@@ -165,7 +165,7 @@ mod tests {
         let lookups = |scores: &[f32], k| {
             looked.set(0);
             let hits = (0..).zip(scores).map(|(node, score)| Scored { node, score: *score }).collect();
-            let mut kept = Hits { hits, ..Hits::default() };
+            let mut kept = SearchHits { hits, ..SearchHits::default() };
             kept.keep_top_k(
                 k,
                 |hit| hit.score,
@@ -185,10 +185,11 @@ mod tests {
     fn the_worst_part_is_the_completeness_of_the_whole() {
         use Completeness::{Cancelled, Complete, Damaged, Limited};
         let worst = |parts: &[Completeness]| {
-            let mut whole = Hits::<Scored>::default();
+            let mut whole = SearchHits::<Scored>::default();
             for completeness in parts {
                 let cost = Cost { estimated: 2, scored: 1, scans: 3, expanded: 4, out_of_distribution: 5 };
-                whole.append(Hits { hits: vec![Scored::default()], cost, completeness: *completeness }, |hit| hit);
+                whole
+                    .append(SearchHits { hits: vec![Scored::default()], cost, completeness: *completeness }, |hit| hit);
             }
             let parts = parts.len() as u64;
             assert_eq!((whole.hits.len() as u64, whole.cost.total()), (parts, 3 * parts));

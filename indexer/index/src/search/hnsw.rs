@@ -4,7 +4,7 @@
 use std::collections::BinaryHeap;
 
 use super::visited::VisitedSet;
-use super::{Cost, GraphLinks, Hits, Scored, TopK, VectorRows};
+use super::{Cost, GraphLinks, Scored, SearchHits, TopK, VectorRows};
 use crate::model::Metric;
 
 /// Scratch memory of a search, reused by the next one. One per thread.
@@ -24,10 +24,10 @@ pub fn hnsw_search(
     metric: Metric,
     ef: usize,
     scratch: &mut HnswScratch,
-) -> Hits<Scored> {
+) -> SearchHits<Scored> {
     let (n, entry) = (rows.len(), graph.entry());
     if entry as usize >= n {
-        return Hits::default();
+        return SearchHits::default();
     }
     let mut cost = Cost::default();
     let mut scored = |node: u32| {
@@ -67,5 +67,5 @@ pub fn hnsw_search(
             }
         }
     }
-    Hits { hits: best.drain_sorted(), cost, ..Hits::default() }
+    SearchHits { hits: best.drain_sorted(), cost, ..SearchHits::default() }
 }

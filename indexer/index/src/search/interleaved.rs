@@ -3,7 +3,7 @@
 use super::beam_search::{BeamSearch, SearchState};
 use super::params::SearchParams;
 use super::view::ShardView;
-use super::{Completeness, ExactRows, Hits, Scored, SlotLinks, UpperLayers};
+use super::{Completeness, ExactRows, Scored, SearchHits, SlotLinks, UpperLayers};
 use crate::kernels::{BLOCK_ROWS, Lookup};
 use crate::quant::SketchBlocks;
 
@@ -54,7 +54,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
         queries: &[&[f32]],
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
-        mut found: impl FnMut(usize, Hits<Scored>),
+        mut found: impl FnMut(usize, SearchHits<Scored>),
     ) {
         let search = BeamSearch::new(self, params);
         let mut pending = queries.iter().copied().enumerate();
@@ -88,12 +88,17 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> ShardView<'_, L
             }
         }
         scratch.states = states;
-        pending.for_each(|(number, _)| found(number, Hits::cancelled()));
+        pending.for_each(|(number, _)| found(number, SearchHits::cancelled()));
     }
 
     /// Searches for one question.
-    pub fn search_one(&self, query: &[f32], params: &SearchParams<'_>, scratch: &mut SearchScratch) -> Hits<Scored> {
-        let mut hits = Hits::default();
+    pub fn search_one(
+        &self,
+        query: &[f32],
+        params: &SearchParams<'_>,
+        scratch: &mut SearchScratch,
+    ) -> SearchHits<Scored> {
+        let mut hits = SearchHits::default();
         self.search(&[query], params, scratch, |_, found| hits = found);
         hits
     }
@@ -106,7 +111,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> BeamSearch<'_, 
         pending: &mut impl Iterator<Item = (usize, &'q [f32])>,
         state: &mut SearchState,
         scratch: &mut SearchScratch,
-        found: &mut impl FnMut(usize, Hits<Scored>),
+        found: &mut impl FnMut(usize, SearchHits<Scored>),
     ) -> bool {
         let codec = self.shard.codes.codec();
         for (number, query) in pending {
@@ -118,7 +123,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> BeamSearch<'_, 
                 state.found.worsen(completeness);
                 return true;
             }
-            found(number, Hits::default());
+            found(number, SearchHits::default());
         }
         false
     }

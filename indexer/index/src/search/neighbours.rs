@@ -4,7 +4,7 @@ use super::beam_search::BeamSearch;
 use super::params::SearchParams;
 use super::view::ShardView;
 use super::{DenseRows, Scored, SearchScratch, SlotLinks};
-use crate::quant::{CodesView, Prepared};
+use crate::quant::{CodesView, PreparedQuery};
 
 /// Finds the neighbours of rows among the rows that links lead to. Slots are nodes here.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl<L: SlotLinks + ?Sized> NeighbourSearch<'_, L> {
         rows: &[u32],
         ef: usize,
         scratch: &mut SearchScratch,
-        start: impl Fn(u32, &Prepared) -> u32,
+        start: impl Fn(u32, &PreparedQuery) -> u32,
         mut found: impl FnMut(u32, &[Scored]),
     ) {
         let (codes, ef) = (self.codes, ef.min(self.codes.len()));

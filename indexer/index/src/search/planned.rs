@@ -7,7 +7,7 @@ use super::interleaved::SearchScratch;
 use super::params::{Far, MinCompetitive, OutOfDistribution, SearchParams};
 use super::slot_set::MOST_KEPT;
 use super::view::ShardView;
-use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks, UpperLayers};
+use super::{Completeness, Cost, ExactRows, NodeSet, Scored, SearchHits, SlotLinks, UpperLayers};
 use crate::certificate::Certificate;
 
 /// Codes that can be scanned at the cost of expanding one candidate, where all nodes are candidates.
@@ -109,7 +109,7 @@ pub fn filter_scans(ef: usize, allowed: usize, nodes: usize) -> bool {
 
 /// A question of a search, and what was already spent on it.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
+pub struct PlannedQuestion<'a> {
     /// Its place among the questions.
     pub number: usize,
     /// Its vector.
@@ -120,7 +120,7 @@ pub struct Question<'a> {
     pub completeness: Completeness,
 }
 
-impl<'a> Question<'a> {
+impl<'a> PlannedQuestion<'a> {
     /// All questions of a search, nothing spent on them.
     pub fn all(queries: &[&'a [f32]]) -> Vec<Self> {
         let new = |(number, query): (usize, &&'a [f32])| Self {
@@ -133,7 +133,7 @@ impl<'a> Question<'a> {
     }
 
     /// Its hits, with all that was spent on it.
-    pub fn found(&self, mut hits: Hits<Scored>) -> Hits<Scored> {
+    pub fn found(&self, mut hits: SearchHits<Scored>) -> SearchHits<Scored> {
         hits.cost += self.cost;
         hits.worsen(self.completeness);
         hits
@@ -141,7 +141,7 @@ impl<'a> Question<'a> {
 }
 
 /// What each of these questions has among the slots of all questions; a slot that does not exist where they are too few.
-fn of_questions(slots: &[u32], questions: &[Question<'_>]) -> Vec<u32> {
+fn of_questions(slots: &[u32], questions: &[PlannedQuestion<'_>]) -> Vec<u32> {
     questions.iter().map(|question| slots.get(question.number).copied().unwrap_or(u32::MAX)).collect()
 }
 
@@ -163,11 +163,11 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
     /// nodes are allowed, or the graph is damaged, and the caller is to compare them with all nodes that are allowed and live.
     pub fn search<'q>(
         &self,
-        questions: &[Question<'q>],
+        questions: &[PlannedQuestion<'q>],
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
-        found: &mut impl FnMut(usize, Hits<Scored>),
-    ) -> Vec<Question<'q>> {
+        found: &mut impl FnMut(usize, SearchHits<Scored>),
+    ) -> Vec<PlannedQuestion<'q>> {
         let planned = match params.allowed {
             Some(allowed) => self.planned_filtered(params, allowed),
             None => self.planned(params),
@@ -186,7 +186,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
         query: &[f32],
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
-    ) -> Hits<Scored> {
+    ) -> SearchHits<Scored> {
         let ranks = (params.k.max(1), params.ef.max(params.k).max(1));
         self.view.search_one(query, &adapted(params, self.certificate, ranks), scratch)
     }
@@ -194,11 +194,11 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
     /// Searches the graph for all questions; returns those that found too few.
     fn search_graph<'q>(
         &self,
-        questions: &[Question<'q>],
+        questions: &[PlannedQuestion<'q>],
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
-        found: &mut impl FnMut(usize, Hits<Scored>),
-    ) -> Vec<Question<'q>> {
+        found: &mut impl FnMut(usize, SearchHits<Scored>),
+    ) -> Vec<PlannedQuestion<'q>> {
         let wanted = params.allowed.map_or(self.nodes(), NodeSet::len).min(params.k);
         let queries: Vec<&[f32]> = questions.iter().map(|question| question.query).collect();
         let score =
@@ -224,7 +224,7 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
             if too_few && !result.is_cancelled() {
                 let damaged = result.completeness == Completeness::Damaged;
                 let completeness = if damaged { Completeness::Damaged } else { Completeness::Complete };
-                missed.push(Question { cost: result.cost, completeness, ..*question });
+                missed.push(PlannedQuestion { cost: result.cost, completeness, ..*question });
             } else {
                 found(question.number, result);
             }
@@ -235,11 +235,11 @@ impl<L: SlotLinks + UpperLayers + ?Sized, R: ExactRows + ?Sized> PlannedSearch<'
     /// Compares the questions with all allowed nodes, by their codes; returns them all where there are few.
     fn scan_allowed<'q>(
         &self,
-        questions: &[Question<'q>],
+        questions: &[PlannedQuestion<'q>],
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
-        found: &mut impl FnMut(usize, Hits<Scored>),
-    ) -> Vec<Question<'q>> {
+        found: &mut impl FnMut(usize, SearchHits<Scored>),
+    ) -> Vec<PlannedQuestion<'q>> {
         let Some(allowed) = params.allowed.filter(|allowed| allowed.len() > EXACT.max(params.k.saturating_mul(2)))
         else {
             return questions.to_vec();

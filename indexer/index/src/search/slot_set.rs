@@ -105,7 +105,7 @@ const RUN: usize = 8;
 
 /// Slots of a set, some at a time; by a word of bits at a time, and not each by a search for the next.
 #[derive(Debug)]
-struct Slots<'a> {
+struct SlotIter<'a> {
     words: &'a [usize],
     /// Runs from one to the next; the first of them, of as many.
     stride: usize,
@@ -117,7 +117,7 @@ struct Slots<'a> {
     start: usize,
 }
 
-impl<'a> Slots<'a> {
+impl<'a> SlotIter<'a> {
     /// The bits that are set, in `parts` that are spread over all alike: near each other slots hold vectors near each other.
     fn new(bits: &'a FixedBitSet, parts: usize) -> Self {
         Self { words: bits.as_slice(), stride: parts.max(1), offset: 0, at: 0, word: 0, start: 0 }
@@ -170,7 +170,7 @@ impl LaidOut {
     /// Of all slots of a set.
     fn new(set: &SlotSet, codes: &CodesView<'_>) -> Self {
         let (mut slots, mut sketches) = (Vec::with_capacity(set.len), SketchBlocks::default());
-        Slots::new(&set.bits, parts(set)).next_into(&mut slots, usize::MAX);
+        SlotIter::new(&set.bits, parts(set)).next_into(&mut slots, usize::MAX);
         codes.lay_out(&slots, &mut sketches);
         Self { slots, sketches, of: codes.address() }
     }
@@ -198,7 +198,7 @@ pub(super) struct SlotBlocks<'a> {
     codes: CodesView<'a>,
     laid_out: Option<&'a LaidOut>,
     /// Where it is not kept: the slots that are left, and whether sketches are laid out, which a question alone does not pay for.
-    left: Slots<'a>,
+    left: SlotIter<'a>,
     lays_out: bool,
     /// Slots before this block, and those of it and of the next one.
     before: usize,
@@ -212,7 +212,7 @@ impl<'a> SlotBlocks<'a> {
     pub(super) fn new(set: &'a SlotSet, codes: CodesView<'a>, questions: usize) -> Self {
         let laid_out = set.laid_out(&codes, questions);
         let is_damaged = !set.is_complete || laid_out.is_some_and(|laid_out| laid_out.sketches.is_damaged());
-        let (left, lays_out) = (Slots::new(&set.bits, parts(set)), questions > 1);
+        let (left, lays_out) = (SlotIter::new(&set.bits, parts(set)), questions > 1);
         let (block, next) = (Vec::new(), Vec::new());
         let mut blocks = Self { codes, laid_out, left, lays_out, before: 0, block, next, is_damaged };
         if laid_out.is_none() {
@@ -265,7 +265,7 @@ impl<'a> SlotBlocks<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Layout;
+    use crate::GraphLayout;
     use crate::model::Metric;
     use crate::quant::{Codec, Codes};
     use crate::rows::DenseRows;
@@ -275,7 +275,7 @@ mod tests {
         let mut set = FixedBitSet::with_capacity(5000);
         set.extend((0..5000).filter(|node| node % 7 == 3 || (256..512).contains(node)));
         for (parts, count) in [(1, 1), (1, 64), (1, 9999), (2, 64), (3, 5), (7, 100), (100, 64)] {
-            let (mut all, mut some, mut slots) = (Vec::new(), Vec::new(), Slots::new(&set, parts));
+            let (mut all, mut some, mut slots) = (Vec::new(), Vec::new(), SlotIter::new(&set, parts));
             loop {
                 slots.next_into(&mut some, count);
                 all.extend_from_slice(&some);
@@ -299,7 +299,7 @@ mod tests {
         let mut bits = FixedBitSet::with_capacity(200);
         bits.extend([5, 199, 64, 63]);
         let (mut slots, mut others) = (vec![199, 6, 500, 63, 5, u32::MAX, 0, 64], vec![7; 3]);
-        SlotSet::new(bits, 4, &Layout::default().view()).partition(&mut slots, &mut others);
+        SlotSet::new(bits, 4, &GraphLayout::default().view()).partition(&mut slots, &mut others);
         assert_eq!((slots, others), (vec![199, 63, 5, 64], vec![6, 500, u32::MAX, 0]));
     }
 
@@ -312,7 +312,7 @@ mod tests {
         let set = || {
             let mut bits = FixedBitSet::with_capacity(300);
             bits.extend(0..300);
-            SlotSet::new(bits, 300, &Layout::default().view())
+            SlotSet::new(bits, 300, &GraphLayout::default().view())
         };
         let (alone, together) = (set(), set());
         assert!(alone.laid_out(&codes.view(), 1).is_none() && alone.laid_out(&codes.view(), 1).is_some());

@@ -12,9 +12,9 @@ use crate::format::graph::{GraphTable, LinksView};
 use crate::format::header::HeaderFault;
 use crate::format::keys::KeysView;
 use crate::format::rows::StoredRows;
-use crate::format::{Fault, HOT_SECTIONS, Header, SectionEntry, SectionKind, VERSION};
+use crate::format::{FormatFault, HOT_SECTIONS, SectionEntry, SectionKind, ShardHeader, VERSION};
 use crate::quant::CodesView;
-use crate::storage::{HotBytes, Mapped};
+use crate::storage::{HotBytes, MmapFile};
 
 /// `cp` over a file that a searcher maps would end that searcher.
 const HINT: &str = "The file is damaged (`dyad-indexer verify` says where): write an intact copy under another name and `mv` it there, or build \
@@ -23,8 +23,8 @@ const HINT: &str = "The file is damaged (`dyad-indexer verify` says where): writ
 /// A mapped `dense.dyad`.
 #[derive(Debug)]
 pub struct DenseShard {
-    map: Mapped,
-    header: Header,
+    map: MmapFile,
+    header: ShardHeader,
     meta: ShardMeta,
     certificate: Certificate,
     graph: GraphTable,
@@ -34,7 +34,7 @@ pub struct DenseShard {
     links: SectionEntry,
     keys: SectionEntry,
     /// The first fault that was found after opening.
-    damage: OnceLock<Fault>,
+    damage: OnceLock<FormatFault>,
     /// Whether somebody is to call [`Self::check_sums`], or has.
     claimed: AtomicBool,
     hot_bytes: HotBytes,
@@ -44,21 +44,24 @@ impl DenseShard {
     /// Maps a file and checks header, META, CERTIFICATE and the offsets of the arrays. Time does not depend on the number
     /// of vectors.
     pub fn open(path: &Path) -> Result<Self> {
-        let map = Mapped::open(path)?;
-        let fault = |fault: Fault| fault_of(path, fault);
-        let header = Header::parse(&map, map.len() as u64).map_err(|problem| match problem {
+        let map = MmapFile::open(path)?;
+        let fault = |fault: FormatFault| fault_of(path, fault);
+        let header = ShardHeader::parse(&map, map.len() as u64).map_err(|problem| match problem {
             HeaderFault::Newer(got) => Error::Newer { path: path.to_owned(), got, supported: VERSION },
             HeaderFault::Fault(problem) => fault(problem),
         })?;
         let find = |kind| {
-            header.section(kind).copied().ok_or_else(|| fault(Fault::new("section table", "all sections", "fewer")))
+            header
+                .section(kind)
+                .copied()
+                .ok_or_else(|| fault(FormatFault::new("section table", "all sections", "fewer")))
         };
         let (vectors, quantised) = (find(SectionKind::Vectors)?, find(SectionKind::Codes)?);
         let (links, keys) = (find(SectionKind::Graph)?, find(SectionKind::Keys)?);
         let meta: ShardMeta = json(&map, find(SectionKind::Meta)?).map_err(fault)?;
         let certificate = json(&map, find(SectionKind::Certificate)?).map_err(fault)?;
         if meta.model.dim != header.dim as usize {
-            return Err(fault(Fault::new("META, dim", header.dim, meta.model.dim)));
+            return Err(fault(FormatFault::new("META, dim", header.dim, meta.model.dim)));
         }
         let (dim, n) = (header.dim as usize, header.vectors as usize);
         StoredRows::new(bytes(&map, vectors), header.row_type, dim, n).map_err(fault)?;
@@ -69,7 +72,11 @@ impl DenseShard {
         if graph.has_copies() != header.has_copies {
             let expected =
                 if header.has_copies { "copies, as the version says" } else { "no copies, as the version says" };
-            return Err(fault(Fault::new("GRAPH, copies", expected, if graph.has_copies() { "some" } else { "none" })));
+            return Err(fault(FormatFault::new(
+                "GRAPH, copies",
+                expected,
+                if graph.has_copies() { "some" } else { "none" },
+            )));
         }
         let hot = HOT_SECTIONS.map(find).into_iter().collect::<Result<Vec<_>>>()?;
         let hot_bytes = HotBytes::add(hot.iter().map(|section| section.len).sum());
@@ -129,7 +136,7 @@ impl DenseShard {
     }
 
     /// Records the first fault, and logs it.
-    pub(crate) fn note_damage(&self, fault: Fault) {
+    pub(crate) fn note_damage(&self, fault: FormatFault) {
         if self.damage.set(fault).is_ok()
             && let Some(error) = self.damage()
         {
@@ -138,7 +145,7 @@ impl DenseShard {
     }
 
     /// Counts and the section table.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &ShardHeader {
         &self.header
     }
 
@@ -171,7 +178,7 @@ impl DenseShard {
     }
 
     /// The map, where not all that searches read at random fits into memory.
-    fn on_disk(&self) -> Option<&Mapped> {
+    fn on_disk(&self) -> Option<&MmapFile> {
         (!self.hot_bytes.fit()).then_some(&self.map)
     }
 
@@ -192,7 +199,7 @@ impl DenseShard {
     pub fn key(&self, node: u32) -> Option<&str> {
         let key = self.keys().key(node);
         if key.is_empty() {
-            self.note_damage(Fault::new("KEYS", "a key for each node", format!("none for node {node}")));
+            self.note_damage(FormatFault::new("KEYS", "a key for each node", format!("none for node {node}")));
         }
         Some(key).filter(|key| !key.is_empty())
     }
@@ -239,25 +246,25 @@ impl DenseShard {
     }
 }
 
-fn bytes(map: &Mapped, entry: SectionEntry) -> &[u8] {
+fn bytes(map: &MmapFile, entry: SectionEntry) -> &[u8] {
     map.get(entry.offset as usize..(entry.offset + entry.len) as usize).unwrap_or(&[])
 }
 
 /// A small section, checked against its checksum, as JSON.
-fn json<T: serde::de::DeserializeOwned>(map: &Mapped, entry: SectionEntry) -> std::result::Result<T, Fault> {
+fn json<T: serde::de::DeserializeOwned>(map: &MmapFile, entry: SectionEntry) -> std::result::Result<T, FormatFault> {
     let (bytes, name) = (bytes(map, entry), entry.kind.name());
     check_sum(bytes, entry)?;
-    serde_json::from_slice(bytes).map_err(|error| Fault::new(name, "its JSON", error))
+    serde_json::from_slice(bytes).map_err(|error| FormatFault::new(name, "its JSON", error))
 }
 
-fn check_sum(bytes: &[u8], entry: SectionEntry) -> std::result::Result<(), Fault> {
+fn check_sum(bytes: &[u8], entry: SectionEntry) -> std::result::Result<(), FormatFault> {
     let got = crc32c::crc32c(bytes);
     if got == entry.crc32c {
         return Ok(());
     }
-    Err(Fault::new(entry.kind.name(), format!("checksum {:08x}", entry.crc32c), format!("{got:08x}")))
+    Err(FormatFault::new(entry.kind.name(), format!("checksum {:08x}", entry.crc32c), format!("{got:08x}")))
 }
 
-pub(super) fn fault_of(path: &Path, fault: Fault) -> Error {
+pub(super) fn fault_of(path: &Path, fault: FormatFault) -> Error {
     Error::Format { path: path.to_owned(), part: fault.part, expected: fault.expected, got: fault.got, hint: HINT }
 }

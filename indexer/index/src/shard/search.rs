@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use super::reader::DenseShard;
 use super::windows::Windows;
 use crate::cancel::{Cancel, Never};
-use crate::format::Fault;
+use crate::format::FormatFault;
 use crate::search::{
-    Completeness, ExactRows as _, Hits, NodeSet, PlannedSearch, Question, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored,
-    SearchParams, SearchScratch, ShardView, SlotLinks as _, exact_scan, slots_of_vector,
+    Completeness, ExactRows as _, NodeSet, PlannedQuestion, PlannedSearch, ROWS_BETWEEN_CHECKS, SCAN_BATCH, Scored,
+    SearchHits, SearchParams, SearchScratch, ShardView, SlotLinks as _, exact_scan, slots_of_vector,
 };
 
 thread_local! {
@@ -19,8 +19,8 @@ thread_local! {
 impl DenseShard {
     /// The `k` nearest by the graph, score descending, then key ascending. `query` holds `dim` finite values. Without a
     /// margin in `params`, that of the certificate is used; where the filter allows few nodes, those are compared exactly.
-    pub fn search(&self, query: &[f32], params: &SearchParams<'_>) -> Hits<Scored> {
-        let mut hits = Hits::default();
+    pub fn search(&self, query: &[f32], params: &SearchParams<'_>) -> SearchHits<Scored> {
+        let mut hits = SearchHits::default();
         self.search_batch(&[query], params, |_, found| hits = found);
         hits
     }
@@ -31,14 +31,14 @@ impl DenseShard {
         &self,
         queries: &[&[f32]],
         params: &SearchParams<'_>,
-        mut found: impl FnMut(usize, Hits<Scored>),
+        mut found: impl FnMut(usize, SearchHits<Scored>),
     ) {
         if params.k == 0 {
-            return (0..queries.len()).for_each(|number| found(number, Hits::default()));
+            return (0..queries.len()).for_each(|number| found(number, SearchHits::default()));
         }
         let left_out_slots = params.left_out.unwrap_or_default();
         let left_out: Vec<Vec<u32>> = left_out_slots.iter().map(|slot| self.same_vector(*slot)).collect();
-        let mut found = |number: usize, mut hits: Hits<Scored>| {
+        let mut found = |number: usize, mut hits: SearchHits<Scored>| {
             if let Some(nodes) = left_out.get(number) {
                 hits.hits.retain(|hit| !nodes.contains(&hit.node));
             }
@@ -48,7 +48,8 @@ impl DenseShard {
         let (links, rows) = (self.graph(), self.rows());
         let (order, metric) = (Some(links.order()), self.meta().model.metric);
         let view = ShardView { codes: self.codes(), links: &links, order, rows: &rows, metric };
-        let (planned, questions) = (PlannedSearch { view, certificate: self.certificate() }, Question::all(queries));
+        let (planned, questions) =
+            (PlannedSearch { view, certificate: self.certificate() }, PlannedQuestion::all(queries));
         let left = SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
             Ok(mut scratch) => planned.search(&questions, params, &mut scratch, &mut found),
             // `found` itself is searching on this thread.
@@ -68,8 +69,8 @@ impl DenseShard {
     }
 
     /// The `k` nearest by comparing with every vector, or with those that are allowed.
-    pub fn search_exact(&self, query: &[f32], k: usize, allowed: Option<&NodeSet>) -> Hits<Scored> {
-        let mut hits = Hits::default();
+    pub fn search_exact(&self, query: &[f32], k: usize, allowed: Option<&NodeSet>) -> SearchHits<Scored> {
+        let mut hits = SearchHits::default();
         self.search_exact_batch(&[query], k, allowed, &Never, |_, found| hits = found);
         hits
     }
@@ -82,10 +83,10 @@ impl DenseShard {
         k: usize,
         allowed: Option<&NodeSet>,
         cancel: &dyn Cancel,
-        mut found: impl FnMut(usize, Hits<Scored>),
+        mut found: impl FnMut(usize, SearchHits<Scored>),
     ) {
         let params = SearchParams { allowed, cancel, ..SearchParams::new(k, k) };
-        self.scan(&Question::all(queries), &params, &mut |number, mut hits| {
+        self.scan(&PlannedQuestion::all(queries), &params, &mut |number, mut hits| {
             self.keep_top_k(&mut hits, k);
             found(number, self.report_damage(hits));
         });
@@ -96,16 +97,16 @@ impl DenseShard {
         let rows = self.rows();
         let score = rows.score(node, query, self.meta().model.metric);
         if score.is_nan() && !rows.is_valid(node) {
-            self.note_damage(Fault::new("VECTORS", "finite values", format!("others for node {node}")));
+            self.note_damage(FormatFault::new("VECTORS", "finite values", format!("others for node {node}")));
         }
         Some(score).filter(|score| !score.is_nan())
     }
 
     /// Records the damage that a search has found; from then on every search of this shard is reported as damaged.
-    fn report_damage(&self, mut hits: Hits<Scored>) -> Hits<Scored> {
+    fn report_damage(&self, mut hits: SearchHits<Scored>) -> SearchHits<Scored> {
         if hits.completeness == Completeness::Damaged {
             let expected = "slots and nodes of this shard, and finite values";
-            self.note_damage(Fault::new("GRAPH, CODES or VECTORS", expected, "others, found by a search"));
+            self.note_damage(FormatFault::new("GRAPH, CODES or VECTORS", expected, "others, found by a search"));
         }
         if self.is_damaged() {
             hits.worsen(Completeness::Damaged);
@@ -113,12 +114,17 @@ impl DenseShard {
         hits
     }
 
-    fn scan(&self, questions: &[Question<'_>], params: &SearchParams<'_>, found: &mut impl FnMut(usize, Hits<Scored>)) {
+    fn scan(
+        &self,
+        questions: &[PlannedQuestion<'_>],
+        params: &SearchParams<'_>,
+        found: &mut impl FnMut(usize, SearchHits<Scored>),
+    ) {
         let (rows, metric) = (self.rows(), self.meta().model.metric);
         let (valid, mismatched): (Vec<_>, Vec<_>) =
             questions.iter().copied().partition(|question| question.query.len() == rows.dim());
         for question in mismatched {
-            found(question.number, Hits::default());
+            found(question.number, SearchHits::default());
         }
         for batch in valid.chunks(SCAN_BATCH) {
             let queries: Vec<&[f32]> = batch.iter().map(|question| question.query).collect();
@@ -165,7 +171,7 @@ impl DenseShard {
     }
 
     /// Keeps the best `k`, ties broken by key.
-    fn keep_top_k(&self, hits: &mut Hits<Scored>, k: usize) {
+    fn keep_top_k(&self, hits: &mut SearchHits<Scored>, k: usize) {
         let keys = self.keys();
         hits.keep_top_k(k, |hit| hit.score, |hit| keys.key(hit.node));
     }

@@ -10,9 +10,9 @@ use fs_err::os::unix::fs::FileExt as _;
 use super::reader::{DenseShard, fault_of};
 use crate::cancel::Cancel;
 use crate::format::header::HEADER_LEN;
-use crate::format::{Fault, RowType, SectionEntry, SectionKind};
+use crate::format::{FormatFault, RowType, SectionEntry, SectionKind};
 use crate::model::Metric;
-use crate::quant::Scratch;
+use crate::quant::CheckScratch;
 use crate::search::NodeSet;
 
 /// Squared lengths of unit vectors may differ from 1 by this much (f32 rounding, and f16 embeddings).
@@ -42,14 +42,14 @@ pub struct Verified {
 
 /// Why a check ended early.
 enum End {
-    Fault(Fault),
+    Fault(FormatFault),
     /// The file cannot be read, or is not what was opened: nothing more is checked.
     Read(crate::error::Error),
     Stopped,
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> Self {
+impl From<FormatFault> for End {
+    fn from(fault: FormatFault) -> Self {
         Self::Fault(fault)
     }
 }
@@ -121,7 +121,7 @@ impl DenseShard {
         // The content of damaged sections is not checked.
         let intact = |kind| !damaged.contains(&kind);
         if self.certificate().vectors != self.len() as u64 {
-            note(Err(Fault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors).into()))?;
+            note(Err(FormatFault::new("CERTIFICATE, vectors", self.len(), self.certificate().vectors).into()))?;
         }
         if intact(SectionKind::Vectors) {
             note(self.check_vectors(cancel))?;
@@ -146,7 +146,7 @@ impl DenseShard {
         if got == expected {
             return Ok(());
         }
-        let fault = Fault::new("length", format!("{expected} bytes"), format!("{got} bytes"));
+        let fault = FormatFault::new("length", format!("{expected} bytes"), format!("{got} bytes"));
         Err(End::Read(fault_of(self.path(), fault)))
     }
 
@@ -162,7 +162,7 @@ impl DenseShard {
                 |bytes| {
                     if let Some(place) = bytes.iter().position(|byte| *byte != 0) {
                         let part = format!("padding before {}", entry.kind.name());
-                        return Err(Fault::new(part, "zeros", format!("another byte at {}", at + place as u64)));
+                        return Err(FormatFault::new(part, "zeros", format!("another byte at {}", at + place as u64)));
                     }
                     at += bytes.len() as u64;
                     Ok(())
@@ -173,7 +173,7 @@ impl DenseShard {
         if end == self.header().file_len {
             return Ok(());
         }
-        Err(Fault::new("file_len", end, self.header().file_len).into())
+        Err(FormatFault::new("file_len", end, self.header().file_len).into())
     }
 
     fn check_vectors(&self, cancel: &dyn Cancel) -> Result<(), End> {
@@ -190,33 +190,33 @@ impl DenseShard {
                     continue;
                 }
                 let got = format!("squared length {squared} at node {node}");
-                return Err(Fault::new("VECTORS", "finite vectors", got).into());
+                return Err(FormatFault::new("VECTORS", "finite vectors", got).into());
             }
             // Also false for NaN.
             let is_unit = (squared - 1.0).abs() <= UNIT_TOLERANCE;
             if !is_unit {
                 let got = format!("squared length {squared} at node {node}");
-                return Err(Fault::new("VECTORS", "finite unit vectors", got).into());
+                return Err(FormatFault::new("VECTORS", "finite unit vectors", got).into());
             }
         }
         Ok(())
     }
 
     /// Codes recomputed from the vectors of a sample of slots must be the stored ones, up to rounding.
-    fn check_codes(&self) -> Result<(), Fault> {
+    fn check_codes(&self) -> Result<(), FormatFault> {
         let (codes, rows, graph) = (self.codes(), self.rows(), self.graph());
         let rounding = match self.header().row_type {
             RowType::F32 => 1e-5,
             RowType::F16 => 1e-3,
         };
-        let (mut row, mut scratch) = (Vec::new(), Scratch::default());
+        let (mut row, mut scratch) = (Vec::new(), CheckScratch::default());
         let step = (self.len() / CHECKED_CODES).max(1);
         for slot in (0..self.len() as u32).step_by(step) {
             let Some(&node) = graph.order().get(slot as usize) else { continue };
             rows.decode(node, &mut row);
             if let Some(part) = codes.differ(slot, &row, rounding, &mut scratch) {
                 let expected = format!("the codes of the vector of node {node} in slot {slot}");
-                return Err(Fault::new("CODES", expected, format!("another {part}")));
+                return Err(FormatFault::new("CODES", expected, format!("another {part}")));
             }
         }
         Ok(())
@@ -227,18 +227,18 @@ impl DenseShard {
         let graph = self.graph();
         if let Some(node) = NodeSet::first_repeated(self.len(), graph.order()) {
             let got = format!("node {node} twice, or too large");
-            return Err(Fault::new("GRAPH", "each node in one slot", got).into());
+            return Err(FormatFault::new("GRAPH", "each node in one slot", got).into());
         }
         match graph.validate(cancel) {
             Ok(true) => {}
             Ok(false) => return Err(End::Stopped),
-            Err(problem) => return Err(Fault::new("GRAPH", "a valid graph", problem).into()),
+            Err(problem) => return Err(FormatFault::new("GRAPH", "a valid graph", problem).into()),
         }
         match graph.unreached(cancel) {
             Some(0) => Ok(()),
             Some(unreached) => {
                 let expected = "every node reachable from the entry point";
-                Err(Fault::new("GRAPH", expected, format!("{unreached} unreachable")).into())
+                Err(FormatFault::new("GRAPH", expected, format!("{unreached} unreachable")).into())
             }
             None => Err(End::Stopped),
         }
@@ -250,7 +250,7 @@ fn read_range(
     file: &fs_err::File,
     entry: SectionEntry,
     cancel: &dyn Cancel,
-    mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
+    mut take: impl FnMut(&[u8]) -> Result<(), FormatFault>,
 ) -> Result<(), End> {
     let mut buffer = vec![0; READ.min(entry.len as usize)];
     let mut left = entry.len;
@@ -273,5 +273,5 @@ fn check_sum(file: &fs_err::File, entry: SectionEntry, cancel: &dyn Cancel) -> R
     if got == entry.crc32c {
         return Ok(());
     }
-    Err(Fault::new(entry.kind.name(), format!("checksum {:08x}", entry.crc32c), format!("{got:08x}")).into())
+    Err(FormatFault::new(entry.kind.name(), format!("checksum {:08x}", entry.crc32c), format!("{got:08x}")).into())
 }

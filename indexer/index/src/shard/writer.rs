@@ -10,7 +10,7 @@ use crate::certificate::Certificate;
 use crate::error::{Error, Result};
 use crate::format::graph::{MAX_DEGREE, MAX_LAYERS};
 use crate::format::header::{HEADER_LEN, MAX_DIM};
-use crate::format::{Header, RowType, SectionEntry, SectionKind, align, codes, graph, keys, rows};
+use crate::format::{RowType, SectionEntry, SectionKind, ShardHeader, align, codes, graph, keys, rows};
 use crate::layout::Arranged;
 use crate::model::{BuildRecord, ModelRecord};
 use crate::search::{MAX_SLOTS, VectorRows};
@@ -102,7 +102,7 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
     check(input)?;
     let mut file = Blocks { file: fs_err::File::create(path)?, pending: Vec::with_capacity(BLOCK) };
     file.write_all(&[0; HEADER_LEN])?;
-    let mut place = Place { file, end: HEADER_LEN as u64, sections: Vec::new() };
+    let mut place = WritePosition { file, end: HEADER_LEN as u64, sections: Vec::new() };
 
     place
         .section(SectionKind::Meta, |out| Ok(serde_json::to_writer(out, input.meta).map_err(std::io::Error::from)?))?;
@@ -114,8 +114,8 @@ pub fn write(path: &Path, input: &ShardInput<'_>) -> Result<()> {
         Ok(serde_json::to_writer(out, input.certificate).map_err(std::io::Error::from)?)
     })?;
 
-    let Place { file, end, sections } = place;
-    let header = Header {
+    let WritePosition { file, end, sections } = place;
+    let header = ShardHeader {
         dim: input.meta.model.dim as u32,
         vectors: input.vectors.len() as u64,
         row_stride: input.row_type.stride(input.meta.model.dim) as u32,
@@ -167,13 +167,13 @@ impl Write for Blocks {
 }
 
 /// The write position while sections are written.
-struct Place {
+struct WritePosition {
     file: Blocks,
     end: u64,
     sections: Vec<SectionEntry>,
 }
 
-impl Place {
+impl WritePosition {
     fn section(
         &mut self,
         kind: SectionKind,

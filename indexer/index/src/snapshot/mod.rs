@@ -22,10 +22,12 @@ use rayon::prelude::*;
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::fusion::FusionRecord;
-use crate::lexical::{CorpusStatistics, DocumentScores, Filter, Question, StoredDocument, StoredPlace, Weighed};
+use crate::lexical::{
+    AnalyzedQuestion, CorpusStatistics, DocumentFilter, DocumentScores, StoredDocument, StoredPlace, Weighed,
+};
 use crate::manifest::{self, Manifest, ReaderLock};
 use crate::reranking::RerankRecord;
-use crate::search::{Completeness, Hits, MinCompetitive, NodeSet, Scored};
+use crate::search::{Completeness, MinCompetitive, NodeSet, Scored, SearchHits};
 
 pub use columns::SnapshotColumns;
 pub use shard::{DenseParams, SearchMode, Shard};
@@ -55,7 +57,7 @@ pub struct Snapshot {
 
 /// The score of a question's k-th hit in these shards together; negative infinity where there are fewer, and for a question that is out of
 /// distribution, of which margins say nothing.
-fn kth_score(found: &[Vec<Hits<Scored>>], number: usize, k: usize) -> f32 {
+fn kth_score(found: &[Vec<SearchHits<Scored>>], number: usize, k: usize) -> f32 {
     let of_question = || found.iter().filter_map(|shard| shard.get(number));
     if of_question().any(|found| found.cost.out_of_distribution > 0) {
         return f32::NEG_INFINITY;
@@ -68,7 +70,7 @@ fn kth_score(found: &[Vec<Hits<Scored>>], number: usize, k: usize) -> f32 {
 
 /// A document and its score. Its key is [`Snapshot::key`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hit {
+pub struct DocumentHit {
     /// Inner product or BM25.
     pub score: f32,
     /// Shard of the snapshot.
@@ -153,8 +155,8 @@ impl Snapshot {
     }
 
     /// A question as its BM25 analyses it.
-    pub fn question(&self, text: &str) -> Question {
-        Question::new(self.manifest.language, text)
+    pub fn question(&self, text: &str) -> AnalyzedQuestion {
+        AnalyzedQuestion::new(self.manifest.language, text)
     }
 
     /// BM25 statistics over all shards.
@@ -183,12 +185,12 @@ impl Snapshot {
     }
 
     /// The live nodes that a filter allows, one set per shard in their order; none where the work was cancelled.
-    pub fn allowed(&self, filter: &Filter, cancel: &dyn Cancel) -> Result<Option<Vec<NodeSet>>> {
+    pub fn allowed(&self, filter: &DocumentFilter, cancel: &dyn Cancel) -> Result<Option<Vec<NodeSet>>> {
         self.shards.par_iter().map(|shard| shard.allowed(filter, cancel)).collect()
     }
 
-    /// Notes on fields and types of a filter that no document has: see [`Filter::notes`].
-    pub fn filter_notes(&self, filter: &Filter) -> Result<Vec<String>> {
+    /// Notes on fields and types of a filter that no document has: see [`DocumentFilter::notes`].
+    pub fn filter_notes(&self, filter: &DocumentFilter) -> Result<Vec<String>> {
         let updates = self.shards.iter().filter_map(|shard| shard.updates.as_ref()).map(|updates| updates.text());
         filter.notes(&self.shards.iter().map(|shard| &*shard.text).chain(updates).collect::<Vec<_>>())
     }
@@ -211,7 +213,7 @@ impl Snapshot {
         params: &DenseParams,
         allowed: Option<&[NodeSet]>,
         cancel: &dyn Cancel,
-    ) -> Result<Vec<Hits<Hit>>> {
+    ) -> Result<Vec<SearchHits<DocumentHit>>> {
         let dim = self.manifest.model.dim;
         if let Some(query) = queries.iter().find(|query| query.len() != dim) {
             let (expected, got) = (dim.to_string(), query.len().to_string());
@@ -225,7 +227,7 @@ impl Snapshot {
         let is_small = |shard: &Shard| small.is_some_and(|(most, _)| shard.len() <= most);
         let shards = || self.shards.par_iter().enumerate();
         let large = shards().map(|shard| if is_small(shard.1) { Vec::new() } else { one(shard, None) });
-        let mut found: Vec<Vec<Hits<Scored>>> = large.collect();
+        let mut found: Vec<Vec<SearchHits<Scored>>> = large.collect();
         if let Some((_, margin)) = small {
             let scores: Vec<f32> = (0..queries.len()).map(|number| kth_score(&found, number, params.k)).collect();
             let others = Some(MinCompetitive { scores: &scores, margin, own_margin: None });
@@ -255,15 +257,15 @@ impl Snapshot {
     /// those of a part. `allowed` as in [`Self::search_dense`].
     pub fn search_text(
         &self,
-        question: &Question,
+        question: &AnalyzedQuestion,
         k: usize,
         allowed: Option<&[NodeSet]>,
         statistics: &CorpusStatistics,
         cancel: &dyn Cancel,
-    ) -> Result<Hits<Hit>> {
+    ) -> Result<SearchHits<DocumentHit>> {
         match question.weigh(statistics, cancel)? {
             Some(weighed) => self.search_weighed(&weighed, None, k, allowed, cancel),
-            None => Ok(Hits::cancelled()),
+            None => Ok(SearchHits::cancelled()),
         }
     }
 
@@ -275,7 +277,7 @@ impl Snapshot {
         k: usize,
         allowed: Option<&[NodeSet]>,
         cancel: &dyn Cancel,
-    ) -> Result<Hits<Hit>> {
+    ) -> Result<SearchHits<DocumentHit>> {
         self.check_allowed(allowed)?;
         let one = |(at, shard): (usize, &Shard)| {
             let (keys, allowed) = (shard.dense.keys(), allowed.and_then(|all| all.get(at)).or(shard.live()));
@@ -290,10 +292,10 @@ impl Snapshot {
     }
 
     /// The hits of all shards, in their order, as one ranking: score descending, then key ascending.
-    fn merge(&self, shards: impl Iterator<Item = Option<Hits<Scored>>>, k: usize) -> Hits<Hit> {
-        let mut all = Hits::default();
+    fn merge(&self, shards: impl Iterator<Item = Option<SearchHits<Scored>>>, k: usize) -> SearchHits<DocumentHit> {
+        let mut all = SearchHits::default();
         for (shard, found) in shards.enumerate() {
-            all.append(found.unwrap_or_default(), |Scored { node, score }| Hit { score, shard, node });
+            all.append(found.unwrap_or_default(), |Scored { node, score }| DocumentHit { score, shard, node });
         }
         if self.shards.iter().any(|shard| shard.dense.is_damaged()) {
             all.worsen(Completeness::Damaged);

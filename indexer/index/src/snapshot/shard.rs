@@ -11,10 +11,10 @@ use crate::certificate::Certificate;
 use crate::deletions::Deletions;
 use crate::error::{Error, Result};
 use crate::ground_truth::GROUND_TRUTH_FILE;
-use crate::lexical::{Filter, MetadataUpdates, PassagePlaces, StoredDocument, StoredPlace, TextShard};
+use crate::lexical::{DocumentFilter, MetadataUpdates, PassagePlaces, StoredDocument, StoredPlace, TextShard};
 use crate::manifest::{METADATA_DIR, Manifest, MetadataEntry, SHARDS_DIR, ShardEntry};
 use crate::model::ModelRecord;
-use crate::search::{Hits, MinCompetitive, NodeSet, Scored, SearchParams};
+use crate::search::{MinCompetitive, NodeSet, Scored, SearchHits, SearchParams};
 use crate::shard::{DENSE_FILE, DOCUMENTS_DIR, DenseShard, TEXT_DIR};
 
 /// The mode of a dense search.
@@ -224,7 +224,7 @@ impl Shard {
 
     /// The live nodes that a filter allows; none where the work was cancelled. Deletions come last, so that `not` cannot
     /// bring them back.
-    pub(super) fn allowed(&self, filter: &Filter, cancel: &dyn Cancel) -> Result<Option<NodeSet>> {
+    pub(super) fn allowed(&self, filter: &DocumentFilter, cancel: &dyn Cancel) -> Result<Option<NodeSet>> {
         let mut allowed = filter.nodes(&self.text, cancel)?;
         if let (Some(nodes), Some(updates)) = (&mut allowed, &self.updates)
             && !updates.apply(filter, nodes, cancel)?
@@ -245,8 +245,8 @@ impl Shard {
         allowed: Option<&NodeSet>,
         min_competitive: Option<MinCompetitive<'_>>,
         cancel: &dyn Cancel,
-    ) -> Vec<Hits<Scored>> {
-        let mut all = vec![Hits::default(); queries.len()];
+    ) -> Vec<SearchHits<Scored>> {
+        let mut all = vec![SearchHits::default(); queries.len()];
         let found = |number: usize, hits| {
             if let Some(place) = all.get_mut(number) {
                 *place = hits;

@@ -16,15 +16,15 @@ use crate::error::Result;
 
 /// A file mapped read-only.
 #[derive(Debug)]
-pub struct Mapped {
+pub struct MmapFile {
     map: Mmap,
     file: fs_err::File,
     path: PathBuf,
 }
 
-impl Mapped {
+impl MmapFile {
     /// Maps a whole file. Only for files that are no longer changed: those of a shard, which are written once, and a
-    /// [`Scratch`](super::Scratch), which has no name left.
+    /// [`ScratchFile`](super::ScratchFile), which has no name left.
     #[expect(unsafe_code, reason = "mapping a file is unsafe because another process could change it")]
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = fs_err::File::open(path)?;
@@ -97,15 +97,15 @@ impl Mapped {
 
 /// A map that several hold, for code that takes bytes that stay where they are.
 #[derive(Debug, Clone)]
-pub(crate) struct SharedMap(Arc<Mapped>);
+pub(crate) struct SharedMap(Arc<MmapFile>);
 
 impl SharedMap {
-    /// Maps a whole file, as [`Mapped::open`]; none where it is empty.
+    /// Maps a whole file, as [`MmapFile::open`]; none where it is empty.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>> {
         if fs_err::metadata(path)?.len() == 0 {
             return Ok(None);
         }
-        Ok(Some(Self(Arc::new(Mapped::open(path)?))))
+        Ok(Some(Self(Arc::new(MmapFile::open(path)?))))
     }
 
     /// Drops all pages from this process; they are read again when they are needed.
@@ -126,7 +126,7 @@ impl Deref for SharedMap {
 #[expect(unsafe_code, reason = "the trait promises what the compiler cannot check")]
 unsafe impl StableDeref for SharedMap {}
 
-impl Deref for Mapped {
+impl Deref for MmapFile {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {

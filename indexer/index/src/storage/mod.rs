@@ -14,6 +14,6 @@ mod scratch;
 
 pub(crate) use hot_bytes::HotBytes;
 pub use lock::WriteLock;
-pub use mapped::Mapped;
+pub use mapped::MmapFile;
 pub(crate) use mapped::SharedMap;
-pub use scratch::Scratch;
+pub use scratch::ScratchFile;

@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use dyad_command::cancel_on_signal;
 use dyad_corpus::PassageContext;
-use dyad_files::space::Bytes;
+use dyad_files::space::ByteSize;
 use dyad_indexer::bulk;
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::RemoteSource;
@@ -26,8 +26,8 @@ use serde_json::json;
 
 use self::scratch::ScratchArguments;
 use super::bar::ProgressReporter;
-use super::change::age;
-use super::documents::threads;
+use super::change::parse_age;
+use super::documents::thread_count;
 use super::model::{ModelArguments, OwnEncoder};
 use super::services::ServiceCalls;
 
@@ -120,7 +120,7 @@ struct BulkGcArguments {
     #[arg(long, value_name = "URL")]
     plan: String,
     /// Least age of what is removed, such as `12h` or `7d`: longer than any task takes. Of the index, only what tasks of this job have put and no generation names
-    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]
+    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = parse_age)]
     older_than: Duration,
     /// Remove nothing
     #[arg(long)]
@@ -153,7 +153,7 @@ pub(super) fn run(arguments: BulkArguments) -> anyhow::Result<ExitCode> {
         BulkStep::Gc(BulkGcArguments { plan, older_than, dry_run }) => {
             let swept = bulk::gc(&plan, older_than, dry_run, control)?;
             let did = if dry_run { "would remove" } else { "removed" };
-            writeln!(io::stdout().lock(), "{did} {} objects of {}", swept.files, Bytes(swept.bytes))?;
+            writeln!(io::stdout().lock(), "{did} {} objects of {}", swept.files, ByteSize(swept.bytes))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -205,12 +205,12 @@ fn embed(arguments: &EmbedArguments, control: JobControl<'_>) -> anyhow::Result<
 }
 
 fn shard(arguments: &ShardArguments, control: JobControl<'_>) -> anyhow::Result<()> {
-    let threads = threads(arguments.threads)?;
+    let threads = thread_count(arguments.threads)?;
     let built = bulk::shard(&arguments.plan, arguments.shard, &arguments.scratch.path(), threads, control)?;
     let mut out = io::stdout().lock();
     if built.is_new {
         let done = &built.done;
-        let peak = done.peak_memory_bytes.map_or_else(String::new, |peak| format!(", peak memory {}", Bytes(peak)));
+        let peak = done.peak_memory_bytes.map_or_else(String::new, |peak| format!(", peak memory {}", ByteSize(peak)));
         writeln!(
             out,
             "shard {}: {} documents, recall@10 {:.4} at ef 64{peak}; {:.1} s",

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use dyad_corpus::{PassageContext, ReadArguments};
-use dyad_files::space::Bytes;
+use dyad_files::space::ByteSize;
 use dyad_index::Metric;
 use dyad_indexer::bulk::{self, BulkEstimate, GraphSettings, PlanConfig, VectorOrigin};
 use dyad_indexer::control::JobControl;
@@ -151,8 +151,8 @@ fn told(estimate: &BulkEstimate) -> Vec<String> {
         "by a sample of {}: about {} documents, {} of text in {} of input",
         estimate.sampled,
         estimate.documents,
-        Bytes(estimate.text_bytes),
-        Bytes(estimate.input_bytes)
+        ByteSize(estimate.text_bytes),
+        ByteSize(estimate.input_bytes)
     )];
     if let (Some(tokens), Some(truncated), Some(seconds)) = (estimate.tokens, estimate.truncated, estimate.embedding_s)
     {
@@ -162,9 +162,9 @@ fn told(estimate: &BulkEstimate) -> Vec<String> {
     }
     lines.push(format!(
         "the largest shard: at most {} of memory and {} of disk; the index: {} without its texts",
-        Bytes(estimate.shard_memory_bytes),
-        Bytes(estimate.shard_disk_bytes),
-        Bytes(estimate.index_bytes)
+        ByteSize(estimate.shard_memory_bytes),
+        ByteSize(estimate.shard_disk_bytes),
+        ByteSize(estimate.index_bytes)
     ));
     lines
 }

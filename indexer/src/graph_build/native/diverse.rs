@@ -1,16 +1,16 @@
 //! Which links a node keeps, by int8 codes.
 
-use dyad_index::quant::{CodesView, Prepared};
+use dyad_index::quant::{CodesView, PreparedQuery};
 use dyad_index::search::Scored;
 
 /// Keeps at most `cap` of `candidates`, which come best first: those that are nearer to the node than to any link kept
 /// before (Malkov and Yashunin 2018, algorithm 4). With `fill`, free places go to the best of the rejected ones.
-pub(super) fn diverse(
+pub(super) fn select_diverse(
     codes: &CodesView<'_>,
     candidates: &[Scored],
     cap: usize,
     fill: bool,
-    prepared: &mut Prepared,
+    prepared: &mut PreparedQuery,
 ) -> Vec<Scored> {
     let mut kept: Vec<Scored> = Vec::with_capacity(cap);
     let mut rejected = Vec::new();

@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dyad_index::Layer;
-use dyad_index::quant::{CodesView, Prepared};
+use dyad_index::GraphLayer;
+use dyad_index::quant::{CodesView, PreparedQuery};
 use dyad_index::search::{NeighbourSearch, Scored, SearchScratch};
 use rayon::prelude::*;
 
-use super::diverse::diverse;
+use super::diverse::select_diverse;
 use super::lists::{LinkLists, Members};
-use super::partition::{LEAF, candidates};
-use super::row_block::{PairScores, preference};
+use super::partition::{LEAF, find_candidates};
+use super::row_block::{PairScores, hash_preference};
 use crate::control::JobControl;
 use crate::error::Error;
 use crate::graph_build::graph::BuildParams;
@@ -42,13 +42,13 @@ const BLOCK: usize = 1_024;
 /// The finished layers above the one being built, highest first, and the entry point.
 #[derive(Clone, Copy)]
 pub(super) struct LayersAbove<'a> {
-    pub(super) layers: &'a [Layer],
+    pub(super) layers: &'a [GraphLayer],
     pub(super) entry: u32,
 }
 
 impl LayersAbove<'_> {
     /// Greedy descent: the member of the layer above that is nearest to the prepared row.
-    fn start(&self, codes: &CodesView<'_>, prepared: &Prepared) -> u32 {
+    fn start(&self, codes: &CodesView<'_>, prepared: &PreparedQuery) -> u32 {
         let mut current = self.entry;
         let mut best = codes.score(prepared, current);
         for layer in self.layers {
@@ -86,14 +86,14 @@ pub(super) struct LayerBuild<'a> {
 #[derive(Default)]
 struct InsertScratch {
     search: SearchScratch,
-    prepared: Prepared,
+    prepared: PreparedQuery,
     found: Vec<(u32, Vec<Scored>)>,
 }
 
 impl LayerBuild<'_> {
     /// Builds the layer of the initial graph's members and of `new`, of which the first `above` are members of the layer
     /// above too.
-    pub(super) fn build(&self, new: &[u32], above: usize) -> Result<Layer, Error> {
+    pub(super) fn build(&self, new: &[u32], above: usize) -> Result<GraphLayer, Error> {
         let cap = self.params.cap(self.number);
         let known = self.initial.map_or_else(Vec::new, |initial| initial.members(self.number));
         let mut nodes = [known.as_slice(), new].concat();
@@ -106,35 +106,35 @@ impl LayerBuild<'_> {
         // the entry point.
         let (count, entry) = self.initial.map_or((0, self.upper.entry), |initial| (initial.len(), initial.entry()));
         let above_of = |node: u32| self.upper.layers.last().map_or(&[][..], |layer| layer.neighbours(node));
-        let start = |node: u32, _: &Prepared| {
+        let start = |node: u32, _: &PreparedQuery| {
             above_of(node).iter().copied().find(|other| (*other as usize) < count).unwrap_or(entry)
         };
         let partitioned = self.number == 0 && known.is_empty() && nodes.len() >= PARTITIONED;
         if !partitioned || !self.insert_partitioned(new, &lists)? {
             let (first, rest) = new.split_at(above.max(usize::from(known.is_empty())).min(new.len()));
             self.insert(first, &lists, known.len(), start)?;
-            let start = |_: u32, prepared: &Prepared| self.upper.start(&self.codes, prepared);
+            let start = |_: u32, prepared: &PreparedQuery| self.upper.start(&self.codes, prepared);
             self.insert(rest, &lists, known.len(), start)?;
         }
         let pruned: Vec<Vec<u32>> = nodes
             .par_iter()
-            .map_init(Prepared::default, |prepared, node| {
+            .map_init(PreparedQuery::default, |prepared, node| {
                 let mut links = lists.links(*node);
                 links.sort_unstable_by(|a, b| b.cmp(a));
                 if links.len() > cap {
-                    links = diverse(&self.codes, &links, cap, true, prepared);
+                    links = select_diverse(&self.codes, &links, cap, true, prepared);
                 }
                 links.iter().map(|link| link.node).collect()
             })
             .collect();
         self.control.check()?;
-        Ok(Layer::from_lists(nodes, &pruned))
+        Ok(GraphLayer::from_lists(nodes, &pruned))
     }
 
     /// Fills the lists of the initial graph's members. New links go in both directions, as those of an insertion do.
     fn adopt(&self, known: &[u32], lists: &LinkLists) -> Result<(), Error> {
         let (Some(initial), cap) = (self.initial, self.params.cap(self.number)) else { return Ok(()) };
-        known.par_chunks(BLOCK).try_for_each_init(Prepared::default, |prepared, block| {
+        known.par_chunks(BLOCK).try_for_each_init(PreparedQuery::default, |prepared, block| {
             for node in block {
                 let candidates = initial.candidates(self.number, *node);
                 self.codes.prepare_exact(*node, prepared);
@@ -143,9 +143,9 @@ impl LayerBuild<'_> {
                 let mut links: Vec<Scored> = scored.collect();
                 links.sort_unstable_by(|a, b| b.cmp(a));
                 if links.len() > cap {
-                    links = diverse(&self.codes, &links, cap, true, prepared);
+                    links = select_diverse(&self.codes, &links, cap, true, prepared);
                 }
-                let mut prune = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
+                let mut prune = |links: Vec<Scored>| select_diverse(&self.codes, &links, cap, false, prepared);
                 lists.add(*node, &links, &mut prune);
                 let old_links = initial.links(self.number, *node);
                 for link in links.iter().filter(|link| !old_links.contains(&link.node)) {
@@ -162,22 +162,22 @@ impl LayerBuild<'_> {
     /// False, with empty lists, where the rows do not suit that.
     fn insert_partitioned(&self, nodes: &[u32], lists: &LinkLists) -> Result<bool, Error> {
         let (cap, codes) = (self.params.cap(self.number), self.codes);
-        if !candidates(&self.pairs, lists, self.params.seed, self.control)? {
+        if !find_candidates(&self.pairs, lists, self.params.seed, self.control)? {
             nodes.par_iter().for_each(|node| lists.replace(*node, &[]));
             return Ok(false);
         }
         // All lists in one direction before any gets links of the other: those are not candidates.
-        nodes.par_chunks(BLOCK).try_for_each_init(Prepared::default, |prepared, block| {
+        nodes.par_chunks(BLOCK).try_for_each_init(PreparedQuery::default, |prepared, block| {
             for node in block {
                 let mut best = lists.links(*node);
-                let ties = |link: &Scored| preference(*node, link.node);
+                let ties = |link: &Scored| hash_preference(*node, link.node);
                 best.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(ties(b).cmp(&ties(a))));
-                lists.replace(*node, &diverse(&codes, &best, cap, false, prepared));
+                lists.replace(*node, &select_diverse(&codes, &best, cap, false, prepared));
             }
             self.control.check()
         })?;
-        nodes.par_chunks(BLOCK).try_for_each_init(Prepared::default, |prepared, block| {
-            let mut prune = |links: Vec<Scored>| diverse(&codes, &links, cap, false, prepared);
+        nodes.par_chunks(BLOCK).try_for_each_init(PreparedQuery::default, |prepared, block| {
+            let mut prune = |links: Vec<Scored>| select_diverse(&codes, &links, cap, false, prepared);
             for node in block {
                 for link in lists.links(*node) {
                     lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);
@@ -188,9 +188,9 @@ impl LayerBuild<'_> {
         // Leaves know nothing far away: members of the layer above keep their links there.
         let above = self.upper.layers.last();
         above.map_or(&[][..], |layer| &layer.nodes).par_chunks(BLOCK).try_for_each_init(
-            || (Prepared::default(), Prepared::default()),
+            || (PreparedQuery::default(), PreparedQuery::default()),
             |(row, prepared), block| {
-                let mut prune = |links: Vec<Scored>| diverse(&codes, &links, cap, false, prepared);
+                let mut prune = |links: Vec<Scored>| select_diverse(&codes, &links, cap, false, prepared);
                 for node in block {
                     codes.prepare_exact(*node, row);
                     let links = above.map_or(&[][..], |layer| layer.neighbours(*node)).iter();
@@ -213,7 +213,7 @@ impl LayerBuild<'_> {
         nodes: &[u32],
         lists: &LinkLists,
         known: usize,
-        start: impl Fn(u32, &Prepared) -> u32 + Sync,
+        start: impl Fn(u32, &PreparedQuery) -> u32 + Sync,
     ) -> Result<(), Error> {
         let serial = SERIAL_START.saturating_sub(known).min(nodes.len());
         let mut scratch = InsertScratch::default();
@@ -248,7 +248,7 @@ impl LayerBuild<'_> {
         &self,
         nodes: &[u32],
         lists: &LinkLists,
-        start: &impl Fn(u32, &Prepared) -> u32,
+        start: &impl Fn(u32, &PreparedQuery) -> u32,
         scratch: &mut InsertScratch,
     ) {
         let cap = self.params.cap(self.number);
@@ -259,8 +259,8 @@ impl LayerBuild<'_> {
             found.push((node, hits.to_vec()));
         });
         for (node, hits) in found.iter() {
-            let kept = diverse(&self.codes, hits, cap, false, prepared);
-            let mut prune = |links: Vec<Scored>| diverse(&self.codes, &links, cap, false, prepared);
+            let kept = select_diverse(&self.codes, hits, cap, false, prepared);
+            let mut prune = |links: Vec<Scored>| select_diverse(&self.codes, &links, cap, false, prepared);
             lists.add(*node, &kept, &mut prune);
             for link in &kept {
                 lists.add(link.node, &[Scored { node: *node, score: link.score }], &mut prune);

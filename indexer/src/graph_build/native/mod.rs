@@ -28,7 +28,7 @@ mod lists;
 mod partition;
 mod row_block;
 
-use dyad_index::{Graph, Layer};
+use dyad_index::{Graph, GraphLayer};
 
 use self::layer::{LayerBuild, LayersAbove};
 use self::row_block::PairScores;
@@ -84,7 +84,7 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
     let levels = levels(n, params, input.initial.map_or(0, InitialGraph::hash));
     let level = |node: u32| levels.get(node as usize).copied().unwrap_or(0);
     // Members of higher layers first; the order among equals is seeded.
-    let mut order = order::shuffled(n.saturating_sub(known), params.seed);
+    let mut order = order::shuffle_numbers(n.saturating_sub(known), params.seed);
     for node in &mut order {
         *node += known as u32;
     }
@@ -95,7 +95,7 @@ fn build(input: &BuildInput<'_>, params: &BuildParams, control: JobControl<'_>) 
         (Some(initial), _) if top == initial_top => initial.entry(),
         (_, first) => first.unwrap_or(0),
     };
-    let mut layers: Vec<Layer> = Vec::with_capacity(usize::from(top) + 1);
+    let mut layers: Vec<GraphLayer> = Vec::with_capacity(usize::from(top) + 1);
     let pairs = PairScores::new(input.codes);
     for number in (0..=top).rev() {
         let above = order.partition_point(|node| level(*node) > number);

@@ -44,7 +44,7 @@ struct PartitionScratch {
 
 /// Fills empty lists with the best candidates that there is room for, best first: the same for any number of threads. False where too many rows
 /// are equal: candidates that are all as near say nothing about what is around them.
-pub(super) fn candidates(
+pub(super) fn find_candidates(
     scores: &PairScores<'_>,
     lists: &LinkLists,
     seed: u64,
@@ -63,10 +63,10 @@ pub(super) fn candidates(
     Ok((equal as f64) < MOST_EQUAL * all as f64)
 }
 
-/// Bytes per node of [`candidates`]: all nodes, and for each its nearest leaders, its places in clusters and those in leaves.
+/// Bytes per node of [`find_candidates`]: all nodes, and for each its nearest leaders, its places in clusters and those in leaves.
 pub(super) const NODE_BYTES: u64 = 4 + 3 * 4 * FANOUT as u64;
 
-/// Bytes of [`candidates`] for any number of nodes: the leaders' rows; each thread's rows, scores and best.
+/// Bytes of [`find_candidates`] for any number of nodes: the leaders' rows; each thread's rows, scores and best.
 pub(super) fn scratch_memory(dim: usize, threads: usize) -> u64 {
     let row = 2 * dyad_index::quant::row_bytes(dim) as u64 + 12;
     let best = (size_of::<BestNeighbours>() + LEAF_NEIGHBOURS * size_of::<Scored>()) as u64;
@@ -171,7 +171,7 @@ fn nearest(scores: &PairScores<'_>, nodes: &[u32], leaders: &[u32], fanout: usiz
 #[cfg(test)]
 mod tests {
     use dyad_index::Metric;
-    use dyad_index::quant::{Codec, Codes, Prepared};
+    use dyad_index::quant::{Codec, Codes, PreparedQuery};
     use dyad_index::search::VectorRows;
 
     use super::*;
@@ -211,8 +211,8 @@ mod tests {
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::L2, 3));
         // One leaf.
         let lists = LinkLists::new(Members::All, 500, 4);
-        assert!(candidates(&PairScores::new(&codes), &lists, 1, JobControl::silent()).unwrap());
-        let (view, mut prepared) = (codes.view(), Prepared::default());
+        assert!(find_candidates(&PairScores::new(&codes), &lists, 1, JobControl::silent()).unwrap());
+        let (view, mut prepared) = (codes.view(), PreparedQuery::default());
         for node in 0..500u32 {
             view.prepare_exact(node, &mut prepared);
             let others = (0..500).filter(|other| *other != node);
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(nodes.len(), 3_000);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 3));
         let lists = LinkLists::new(Members::All, 3_000, 48);
-        assert!(!candidates(&PairScores::new(&codes), &lists, 1, JobControl::silent()).unwrap());
+        assert!(!find_candidates(&PairScores::new(&codes), &lists, 1, JobControl::silent()).unwrap());
     }
 
     #[test]

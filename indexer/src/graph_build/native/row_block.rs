@@ -105,7 +105,7 @@ pub(super) struct BestNeighbours {
 }
 
 /// An order of a row's others, another one for each row.
-pub(super) fn preference(row: u32, other: u32) -> u32 {
+pub(super) fn hash_preference(row: u32, other: u32) -> u32 {
     // A multiplicative hash, with the constants of MurmurHash3's finaliser.
     let mixed = (row.rotate_left(16) ^ other).wrapping_mul(0x85EB_CA6B);
     (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35)
@@ -131,8 +131,8 @@ impl BestNeighbours {
         if score < self.worst || score.is_nan() {
             return;
         }
-        let key = preference(self.row, other);
-        let is_before = |known: &Scored| (known.score, preference(self.row, known.node)) > (score, key);
+        let key = hash_preference(self.row, other);
+        let is_before = |known: &Scored| (known.score, hash_preference(self.row, known.node)) > (score, key);
         let place = self.found.partition_point(is_before);
         if place < self.most {
             self.found.truncate(self.most - 1);
@@ -148,7 +148,7 @@ impl BestNeighbours {
 
 #[cfg(test)]
 mod tests {
-    use dyad_index::quant::{Codec, Prepared};
+    use dyad_index::quant::{Codec, PreparedQuery};
 
     use super::*;
     use crate::graph_build::tests::synthetic::Rows;
@@ -160,7 +160,7 @@ mod tests {
             let codes = Codes::encode(&rows, Codec::fit(&rows, metric, 3));
             let pairs = PairScores::new(&codes);
             assert_eq!(pairs.len(), 40);
-            let (mut block, mut prepared, mut scores) = (RowBlock::default(), Prepared::default(), Vec::new());
+            let (mut block, mut prepared, mut scores) = (RowBlock::default(), PreparedQuery::default(), Vec::new());
             let nodes: Vec<u32> = (0..40).rev().step_by(3).collect();
             pairs.gather(&nodes, &mut block);
             for (at, node) in nodes.iter().enumerate() {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::filtered::served;
 use super::synthetic::Rows;
 use crate::control::JobControl;
-use crate::graph_build::calibration::slots;
+use crate::graph_build::calibration::invert_order;
 use crate::graph_build::{BuildParams, certify_live};
 
 /// A search as the certificate measures it.
@@ -34,7 +34,7 @@ fn recall_by(
     live: &NodeSet,
     SearchedWidth { k, ef, adaptive }: SearchedWidth,
 ) -> (f64, bool) {
-    let slots = slots(shard.graph().order());
+    let slots = invert_order(shard.graph().order());
     let one = |node: &u32| {
         let mut row = Vec::new();
         shard.rows().decode(*node, &mut row);

@@ -26,7 +26,7 @@ fn at(certificate: &Certificate, ef: usize) -> &RecallPoint {
 /// Unit vectors, as a question's length changes no ranking.
 fn questions() -> QuestionVectors {
     let unit = Rows::clustered(N, DIM, 40, 0.6, 5);
-    QuestionVectors::of((0..200).flat_map(|at| unit.row(at * 29).to_vec()).collect(), DIM)
+    QuestionVectors::new((0..200).flat_map(|at| unit.row(at * 29).to_vec()).collect(), DIM)
 }
 
 /// A few rows are several times as long as most.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use dyad_index::format::RowType;
 use dyad_index::ground_truth::CertificateQuestions;
 use dyad_index::quant::{Codec, Codes};
-use dyad_index::search::{Hits, NodeSet, SearchScratch, VectorRows, filter_scans};
+use dyad_index::search::{NodeSet, SearchHits, SearchScratch, VectorRows, filter_scans};
 use dyad_index::shard::{self, DENSE_FILE, DenseShard, ShardInput, ShardMeta};
 use dyad_index::{
     Arranged, BuildRecord, Certificate, GROUND_TRUTH_FILE, GroundTruth, Metric, ModelRecord, Scored, SearchParams,
@@ -94,7 +94,8 @@ fn check(shard: &DenseShard, certificate: &Certificate, live: &NodeSet) -> Vec<V
     for (table, share) in certificate.filtered.as_ref().unwrap().iter().zip(SHARES) {
         assert!((table.share - share).abs() < 1e-12);
         let mut allowed = NodeSet::new(shard.len());
-        allowed.extend(order::chosen(shard.len(), share, SEED ^ FILTER_SEED).filter(|node| live.contains(*node)));
+        allowed
+            .extend(order::choose_numbers(shard.len(), share, SEED ^ FILTER_SEED).filter(|node| live.contains(*node)));
         for (_, node) in &asked {
             _ = allowed.remove(*node);
         }
@@ -210,7 +211,7 @@ fn what_filters_add_to_a_build_and_to_a_delete() {
         })
         .collect();
     let search = |queries: &[&[f32]], params: &SearchParams<'_>, _: &mut SearchScratch| {
-        let mut all = vec![Hits::default(); queries.len()];
+        let mut all = vec![SearchHits::default(); queries.len()];
         shard.search_batch(queries, params, |number, hits| all[number] = hits);
         all
     };

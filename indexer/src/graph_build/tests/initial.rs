@@ -4,7 +4,7 @@
 use dyad_index::format::RowType;
 use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::{DenseRows, VectorRows};
-use dyad_index::{Graph, Layout, Metric};
+use dyad_index::{Graph, GraphLayout, Metric};
 use proptest::prelude::*;
 
 use super::synthetic::Rows;
@@ -77,7 +77,7 @@ fn a_graph_to_which_nothing_is_added_stays_as_it_is() {
     let rows = Rows::clustered(2_000, 16, 30, 0.6, 3);
     let all: Vec<u32> = (0..2_000).collect();
     let before = graph(&rows, None, &params(2));
-    let layout = Layout::new(&before).unwrap();
+    let layout = GraphLayout::new(&before).unwrap();
     let initial = InitialGraph::new(layout.view(), &all).unwrap();
     let after = graph(&rows, Some(&initial), &params(2));
     assert!(after.layers.len() > 2, "{}", after.layers.len());
@@ -87,7 +87,7 @@ fn a_graph_to_which_nothing_is_added_stays_as_it_is() {
 #[test]
 fn what_is_added_to_a_graph_and_deleted_from_it_costs_no_recall() {
     let rows = Rows::clustered(6_000, 48, 60, 0.6, 3);
-    let layout = Layout::new(&graph(&rows.first(5_000), None, &params(2))).unwrap();
+    let layout = GraphLayout::new(&graph(&rows.first(5_000), None, &params(2))).unwrap();
     for step in [20, 5] {
         let live = kept(5_000, step);
         let nodes: Vec<u32> = live.iter().copied().chain(5_000..6_000).collect();
@@ -106,7 +106,7 @@ fn what_is_added_to_a_graph_and_deleted_from_it_costs_no_recall() {
 #[test]
 fn one_thread_adds_to_a_graph_the_same_way_again() {
     let rows = Rows::clustered(1_500, 16, 20, 0.4, 1);
-    let layout = Layout::new(&graph(&rows.first(1_200), None, &params(1))).unwrap();
+    let layout = GraphLayout::new(&graph(&rows.first(1_200), None, &params(1))).unwrap();
     let initial = InitialGraph::new(layout.view(), &(0..1_200).collect::<Vec<u32>>()).unwrap();
     assert_eq!(graph(&rows, Some(&initial), &params(1)), graph(&rows, Some(&initial), &params(1)));
 }
@@ -114,7 +114,7 @@ fn one_thread_adds_to_a_graph_the_same_way_again() {
 #[test]
 fn a_graph_below_the_target_is_built_again_from_nothing() {
     let rows = Rows::clustered(2_000, 48, 60, 0.6, 3);
-    let layout = Layout::new(&graph(&rows, None, &params(2))).unwrap();
+    let layout = GraphLayout::new(&graph(&rows, None, &params(2))).unwrap();
     // Links of other rows: as if the shard's file were damaged.
     let wrong: Vec<u32> = (0..2_000).map(|node| node * 7 % 2_000).rev().collect();
     let initial = InitialGraph::new(layout.view(), &wrong).unwrap();
@@ -133,7 +133,7 @@ proptest! {
     ) {
         let rows = Rows::duplicated((n + added) as usize, 8, distinct, seed);
         let params = BuildParams { m, ef_construction: 20, seed, threads: 2 };
-        let layout = Layout::new(&graph(&rows.first(n as usize), None, &params)).unwrap();
+        let layout = GraphLayout::new(&graph(&rows.first(n as usize), None, &params)).unwrap();
         let hash = |node: &u32| f64::from(node.wrapping_mul(0x9E37_79B9) >> 8) / f64::from(1 << 24);
         let live: Vec<u32> = (0..n).filter(|node| hash(node) >= share).collect();
         let nodes: Vec<u32> = live.iter().copied().chain(n..n + added).collect();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dyad_index::search::{DenseRows, VectorRows};
-use dyad_index::{Graph, Layer, Metric};
+use dyad_index::{Graph, GraphLayer, Metric};
 use proptest::prelude::*;
 
 use super::cancelled;
@@ -11,7 +11,7 @@ use super::synthetic::Rows;
 use crate::control::{JobControl, JobProgress, Unit};
 use crate::error::Error;
 use crate::graph_build::BuildParams;
-use crate::graph_build::repair::{Repaired, repair as repair_unless, steps};
+use crate::graph_build::repair::{Repaired, count_steps, repair as repair_unless};
 
 fn params(m: usize) -> BuildParams {
     BuildParams { m, ef_construction: 10, seed: 0, threads: 1 }
@@ -23,7 +23,7 @@ fn repair(graph: Graph, rows: &dyn VectorRows, params: &BuildParams) -> Repaired
 }
 
 fn single_layer(lists: &[Vec<u32>]) -> Graph {
-    Graph { entry: 0, layers: vec![Layer::from_lists((0..lists.len() as u32).collect(), lists)] }
+    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..lists.len() as u32).collect(), lists)] }
 }
 
 /// Reached nodes of a layer, by a plain search that shares nothing with the repair.
@@ -148,8 +148,8 @@ impl JobProgress for Count {
 fn progress_ends_at_the_total() {
     for n in [1, 3, 4_095, 4_096, 4_097] {
         let mut graph = single_layer(&vec![vec![]; n]);
-        graph.layers.push(Layer::from_lists(vec![0], &[vec![]]));
-        let (total, count) = (steps(&graph), Count::default());
+        graph.layers.push(GraphLayer::from_lists(vec![0], &[vec![]]));
+        let (total, count) = (count_steps(&graph), Count::default());
         assert_eq!(total, n as u64 + 1);
         let control = JobControl { progress: &count, ..JobControl::silent() };
         repair_unless(graph, &Rows::duplicated(n, 4, 1, 3), Metric::Cosine, &params(4), control).unwrap();
@@ -176,7 +176,7 @@ fn an_orphan_is_linked_from_the_nearest_row_by_distance_whatever_the_lengths() {
 fn upper_layers_are_repaired_too() {
     let lists = vec![vec![1], vec![0], vec![3], vec![2]];
     let mut graph = single_layer(&lists);
-    graph.layers.push(Layer::from_lists(vec![0, 2, 3], &[vec![], vec![3], vec![]]));
+    graph.layers.push(GraphLayer::from_lists(vec![0, 2, 3], &[vec![], vec![3], vec![]]));
     let repaired = repair(graph, &Rows::clustered(4, 4, 2, 0.2, 1), &params(2));
     assert_eq!(repaired.unreachable_before, 2, "of layer 0");
     assert_valid(&repaired, 4, &params(2));
@@ -195,7 +195,8 @@ fn any_graph() -> impl Strategy<Value = (Graph, usize, u64)> {
             let nodes: Vec<u32> = (0..n as u32).step_by(3).collect();
             let upper: Vec<Vec<u32>> =
                 nodes.iter().zip(&upper).map(|(&node, links)| own(node, links, |link| link % 3 == 0)).collect();
-            let layers = vec![Layer::from_lists((0..n as u32).collect(), &lowest), Layer::from_lists(nodes, &upper)];
+            let layers =
+                vec![GraphLayer::from_lists((0..n as u32).collect(), &lowest), GraphLayer::from_lists(nodes, &upper)];
             (Graph { entry: 0, layers }, m, seed % 1_000)
         })
     })

@@ -13,7 +13,7 @@ use dyad_index::storage::WriteLock;
 use dyad_index::{LEARNED_FILES, check_learned};
 
 use crate::error::Result;
-use crate::remote::Remote;
+use crate::remote::RemoteStore;
 
 /// File of a directory: what it and a store had in common last, a URL, a name and a checksum between tabs.
 const NOTED: &str = ".learned";
@@ -85,7 +85,7 @@ fn checksum(bytes: Option<&Vec<u8>>) -> Option<u32> {
 
 /// Brings the files of one side to the other; what became of those that are not the same. A store that is a directory, and is pushed to, has to be locked by the
 /// caller.
-pub(crate) async fn move_learned(index: &Path, remote: &Remote, direction: Direction) -> Vec<LearnedMove> {
+pub(crate) async fn move_learned(index: &Path, remote: &RemoteStore, direction: Direction) -> Vec<LearnedMove> {
     let noted = noted(index).unwrap_or_default();
     let (mut moves, mut common) = (Vec::new(), Vec::new());
     for file in LEARNED_FILES {
@@ -127,7 +127,7 @@ struct MoveResult {
 /// A file, by what both sides had last (`common`): what was changed on the side that is moved from alone goes to the other one.
 async fn move_one(
     index: &Path,
-    remote: &Remote,
+    remote: &RemoteStore,
     (file, direction): (&'static str, Direction),
     common: Option<u32>,
 ) -> Result<MoveResult> {

@@ -26,14 +26,14 @@ fn weight(index: &Path) -> Option<f64> {
 struct Sides {
     index: Pushing,
     replica: TempDir,
-    remote: Remote,
+    remote: RemoteStore,
 }
 
 impl Sides {
     fn new() -> Self {
         let index = Pushing::new();
         index.publish(1, &["a"]);
-        let remote = Remote::of("memory://x", Arc::new(InMemory::new()), "x");
+        let remote = RemoteStore::of("memory://x", Arc::new(InMemory::new()), "x");
         Self { index, replica: TempDir::new().unwrap(), remote }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dyad_index::{Cancel, Hits};
+use dyad_index::{Cancel, SearchHits};
 
 use super::threads::let_others;
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl Cancellation {
     }
 
     /// The hits of a complete search; the error of a cancelled one, whose hits are never an answer.
-    pub(in crate::run) fn complete<H>(&self, hits: Hits<H>) -> Result<Hits<H>> {
+    pub(in crate::run) fn complete<H>(&self, hits: SearchHits<H>) -> Result<SearchHits<H>> {
         if hits.is_cancelled() { Err(self.deadline_error()) } else { Ok(hits) }
     }
 }
@@ -77,8 +77,8 @@ mod tests {
         let hour = Duration::from_hours(1);
         let (cancel, guard) = Cancellation::with_deadline(Instant::now(), hour);
         assert!(!cancel.is_cancelled() && cancel.check().is_ok());
-        assert_eq!(cancel.complete(Hits::<u8>::default()).unwrap(), Hits::default());
-        assert!(matches!(cancel.complete(Hits::<u8>::cancelled()), Err(Error::Deadline(time)) if time == hour));
+        assert_eq!(cancel.complete(SearchHits::<u8>::default()).unwrap(), SearchHits::default());
+        assert!(matches!(cancel.complete(SearchHits::<u8>::cancelled()), Err(Error::Deadline(time)) if time == hour));
         drop(guard);
         assert!(cancel.is_cancelled() && cancel.check().is_err());
         let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::ZERO);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use dyad_index::lexical::{CorpusStatistics, Filter};
+use dyad_index::lexical::{CorpusStatistics, DocumentFilter};
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
@@ -30,7 +30,7 @@ impl AllowedNodes {
     /// What a filter allows, from the cache if it is known; and whether it was. One of a caller who may not see all documents may come to hold
     /// statistics of its documents.
     pub(in crate::run) fn of(
-        (filter, encoded): (&Filter, &[u8]),
+        (filter, encoded): (&DocumentFilter, &[u8]),
         is_scoped: bool,
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,

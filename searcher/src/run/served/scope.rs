@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dyad_index::lexical::Filter;
+use dyad_index::lexical::DocumentFilter;
 use dyad_index::search::NodeSet;
 use dyad_index::snapshot::Snapshot;
 use dyad_proto::access::Caller;
@@ -16,7 +16,7 @@ use crate::run::resources::cancellation::Cancellation;
 /// A caller's documents of one generation.
 #[derive(Debug, Clone)]
 pub(in crate::run) struct Scope {
-    filter: Filter,
+    filter: DocumentFilter,
     encoded: Vec<u8>,
     allowed: OnceLock<Arc<AllowedNodes>>,
 }

@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use dyad_index::lexical::CorpusStatistics;
-use dyad_index::search::{Hits, NodeSet};
-use dyad_index::snapshot::{Coverage, DenseParams, Hit, Snapshot};
+use dyad_index::search::{NodeSet, SearchHits};
+use dyad_index::snapshot::{Coverage, DenseParams, DocumentHit, Snapshot};
 use dyad_proto::v1;
 use rayon::prelude::*;
 
@@ -54,7 +54,7 @@ pub(in crate::run) struct Vector {
 }
 
 /// Hits of a part, and the microseconds that it took.
-pub(in crate::run) type Timed = (Hits<Hit>, u64);
+pub(in crate::run) type Timed = (SearchHits<DocumentHit>, u64);
 
 /// A filter's part of the results.
 #[derive(Debug, Clone, Default)]

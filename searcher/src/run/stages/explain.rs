@@ -3,7 +3,7 @@
 
 use dyad_index::lexical::{DocumentScores, Weighed};
 use dyad_index::search::NodeSet;
-use dyad_index::snapshot::{DenseParams, Hit, Shard, Snapshot};
+use dyad_index::snapshot::{DenseParams, DocumentHit, Shard, Snapshot};
 use dyad_proto::v1;
 use rayon::prelude::*;
 
@@ -71,7 +71,7 @@ pub(in crate::run) fn explain(batch: &Batch, key: &str) -> Result<v1::ExplainRes
         told.bm25 = Some(scorer.place(snapshot, (shard, node, key), cancel)?);
         told.bm25_explanation_json = json;
     }
-    let is_it = |hit: &Hit| (hit.shard, hit.node) == (shard, node);
+    let is_it = |hit: &DocumentHit| (hit.shard, hit.node) == (shard, node);
     let whole = batch.whole_ranking((plan, &item.query), vector.unwrap_or(&none), found, usize::MAX)?;
     let score = place_in_rankings(&mut told, plan, found, &whole, is_it);
     if let (Some(grouped), Some(by), Some(score)) = (&grouped, by, score) {
@@ -96,10 +96,10 @@ fn place_in_rankings(
     told: &mut v1::ExplainResponse,
     plan: &Plan,
     found: &PartResults,
-    whole: &[Hit],
-    is_it: impl Fn(&Hit) -> bool,
+    whole: &[DocumentHit],
+    is_it: impl Fn(&DocumentHit) -> bool,
 ) -> Option<f32> {
-    let place = |ranking: &[Hit]| {
+    let place = |ranking: &[DocumentHit]| {
         let found = (1..).zip(ranking).find(|(_, hit)| is_it(hit));
         found.map(|(rank, hit)| v1::Placement { rank, score: hit.score })
     };

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use dyad_index::lexical::{DocumentScores, Weighed};
 use dyad_index::search::Scored;
-use dyad_index::snapshot::{Hit, Snapshot};
+use dyad_index::snapshot::{DocumentHit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
 use dyad_proto::v1::Mode;
 
@@ -34,11 +34,12 @@ impl Batch {
         vector: &Vector,
         found: &PartResults,
         most: usize,
-    ) -> Result<Vec<Hit>> {
+    ) -> Result<Vec<DocumentHit>> {
         let (dense, text) = (hits(&found.dense), hits(&found.text));
         let snapshot = &*self.snapshot;
-        let key = |hit: &Hit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
-        let fused = |dense: &[Hit], bm25: Bm25Ranking<'_>| fusion(plan, vector, found).fuse(dense, bm25, most, key);
+        let key = |hit: &DocumentHit| snapshot.key(hit.shard, hit.node).unwrap_or_default();
+        let fused =
+            |dense: &[DocumentHit], bm25: Bm25Ranking<'_>| fusion(plan, vector, found).fuse(dense, bm25, most, key);
         match plan.mode {
             Mode::Dense | Mode::Unspecified => Ok(dense.to_vec()),
             Mode::Bm25 => Ok(text.to_vec()),
@@ -83,7 +84,7 @@ impl PartResults {
 
 impl Batch {
     /// How exactly hits have the words of a question, in their order.
-    pub(in crate::run) fn exactness(&self, weighed: &Weighed<'_>, hits: &[Hit]) -> Result<Vec<f32>> {
+    pub(in crate::run) fn exactness(&self, weighed: &Weighed<'_>, hits: &[DocumentHit]) -> Result<Vec<f32>> {
         let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
         let mut of_hits = vec![0.0; hits.len()];
         for (number, shard) in snapshot.shards().iter().enumerate() {
@@ -107,7 +108,12 @@ impl Batch {
 
     /// Hits, which ascend by shard and node, with their BM25 scores from 0 to 1, as the share of the bound that no document reaches, and how
     /// exactly they have the words of the question.
-    fn bounded_bm25(&self, plan: &Plan, query: &str, mut hits: Vec<Hit>) -> Result<(Vec<Hit>, Vec<f32>)> {
+    fn bounded_bm25(
+        &self,
+        plan: &Plan,
+        query: &str,
+        mut hits: Vec<DocumentHit>,
+    ) -> Result<(Vec<DocumentHit>, Vec<f32>)> {
         let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
         let question = snapshot.question(query);
         let weighed = question.weigh(self.statistics()?, cancel)?.ok_or_else(|| cancel.deadline_error())?;
@@ -137,13 +143,13 @@ impl Batch {
     }
 }
 
-fn hits(part: &OnceLock<Timed>) -> &[Hit] {
+fn hits(part: &OnceLock<Timed>) -> &[DocumentHit] {
     part.get().map_or(&[], |(hits, _)| &hits.hits)
 }
 
 /// The documents of both rankings, each once, ascending by shard and node.
-fn union(dense: &[Hit], text: &[Hit]) -> Vec<Hit> {
-    let mut all: Vec<Hit> = dense.iter().chain(text).copied().collect();
+fn union(dense: &[DocumentHit], text: &[DocumentHit]) -> Vec<DocumentHit> {
+    let mut all: Vec<DocumentHit> = dense.iter().chain(text).copied().collect();
     all.sort_unstable_by_key(|hit| (hit.shard, hit.node));
     all.dedup_by_key(|hit| (hit.shard, hit.node));
     all
@@ -151,9 +157,9 @@ fn union(dense: &[Hit], text: &[Hit]) -> Vec<Hit> {
 
 /// With their dense scores from 0 to 1: `(1 + cosine) / 2`, `1 / 2 + arctan(inner product) / pi`, or `1 / (1 + squared distance)`. A
 /// document whose vector is damaged has none.
-fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<Hit>) -> Vec<Hit> {
+fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<DocumentHit>) -> Vec<DocumentHit> {
     let metric = snapshot.manifest().model.metric;
-    let bounded = |hit: Hit| {
+    let bounded = |hit: DocumentHit| {
         let score = snapshot.shards().get(hit.shard)?.dense.score(hit.node, values)?;
         let score = match metric {
             Metric::Cosine => 0.5 * (1.0 + score),
@@ -162,7 +168,7 @@ fn bounded_dense(snapshot: &Snapshot, values: &[f32], hits: Vec<Hit>) -> Vec<Hit
             Metric::L2 => 1.0 / (1.0 - 2.0 * score),
         };
         // Rounding, and vectors of a length near 1.
-        Some(Hit { score: score.clamp(0.0, 1.0), ..hit })
+        Some(DocumentHit { score: score.clamp(0.0, 1.0), ..hit })
     };
     hits.into_iter().filter_map(bounded).collect()
 }
@@ -173,7 +179,7 @@ mod tests {
 
     #[test]
     fn documents_of_both_rankings_are_there_once_and_ascending() {
-        let hit = |shard, node, score| Hit { score, shard, node };
+        let hit = |shard, node, score| DocumentHit { score, shard, node };
         let all = union(&[hit(1, 5, 0.9), hit(0, 7, 0.8)], &[hit(1, 2, 9.0), hit(0, 7, 8.0), hit(1, 5, 7.0)]);
         assert_eq!(all.iter().map(|hit| (hit.shard, hit.node)).collect::<Vec<_>>(), [(0, 7), (1, 2), (1, 5)]);
         assert!(union(&[], &[]).is_empty());

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use dyad_index::lexical::{ColumnValue, ExactNumber, FieldValue};
 use dyad_index::search::NodeSet;
-use dyad_index::snapshot::{Hit, Snapshot, SnapshotColumns};
+use dyad_index::snapshot::{DocumentHit, Snapshot, SnapshotColumns};
 use dyad_proto::limits::MAX_K;
 use dyad_proto::v1::Mode;
 
@@ -30,7 +30,7 @@ pub(in crate::run) struct HitGroup {
     /// Absent where the document has none.
     pub(in crate::run) value: Option<FieldValue>,
     /// At most as many as are wanted of each group.
-    pub(in crate::run) hits: Vec<Hit>,
+    pub(in crate::run) hits: Vec<DocumentHit>,
 }
 
 /// The groups of a search.
@@ -57,7 +57,7 @@ enum GroupKey {
 }
 
 impl GroupKey {
-    fn new(value: Option<&FieldValue>, hit: &Hit) -> Self {
+    fn new(value: Option<&FieldValue>, hit: &DocumentHit) -> Self {
         match value {
             Some(FieldValue::Text(text)) => Self::Text(text.clone()),
             Some(FieldValue::Number(number)) => Self::Number(number.clone()),
@@ -127,7 +127,7 @@ impl Values<'_> {
                     return Ok(true);
                 }
                 left -= 1;
-                let hit = Hit { score: 0.0, shard: at, node };
+                let hit = DocumentHit { score: 0.0, shard: at, node };
                 let value = self.of(at, node)?;
                 Ok(!found.contains(&GroupKey::new(value.as_ref(), &hit)))
             };
@@ -148,9 +148,9 @@ impl Values<'_> {
 
 /// The first `wanted` groups of a ranking, with at most `members` hits each.
 fn group(
-    ranking: impl Iterator<Item = Hit>,
+    ranking: impl Iterator<Item = DocumentHit>,
     (wanted, members): (usize, usize),
-    mut value_of: impl FnMut(&Hit) -> Result<Option<FieldValue>>,
+    mut value_of: impl FnMut(&DocumentHit) -> Result<Option<FieldValue>>,
 ) -> Result<Vec<HitGroup>> {
     let mut groups: Vec<HitGroup> = Vec::new();
     let mut places: HashMap<GroupKey, usize> = HashMap::new();
@@ -188,7 +188,7 @@ impl Grouped {
     pub(in crate::run) fn place(
         &self,
         value: Option<&FieldValue>,
-        is_it: impl Fn(&Hit) -> bool,
+        is_it: impl Fn(&DocumentHit) -> bool,
     ) -> Option<(u32, bool)> {
         (1..).zip(&self.groups).find_map(|(rank, group)| {
             let is_hit = group.hits.iter().any(&is_it);
@@ -296,8 +296,9 @@ mod tests {
 
     /// The groups of hits whose values are letters; a dot has none.
     fn groups(letters: &str, wanted: usize, members: usize) -> (Vec<String>, usize) {
-        let hits: Vec<Hit> = (0..letters.len() as u32).map(|node| Hit { score: 0.0, shard: 0, node }).collect();
-        let value = |hit: &Hit| {
+        let hits: Vec<DocumentHit> =
+            (0..letters.len() as u32).map(|node| DocumentHit { score: 0.0, shard: 0, node }).collect();
+        let value = |hit: &DocumentHit| {
             let letter = letters.chars().nth(hit.node as usize).unwrap();
             (letter != '.').then(|| FieldValue::Text(letter.to_string()))
         };
@@ -347,7 +348,7 @@ mod tests {
 
     #[test]
     fn values_of_different_types_are_different_groups() {
-        let hit = Hit { score: 0.0, shard: 1, node: 2 };
+        let hit = DocumentHit { score: 0.0, shard: 1, node: 2 };
         let key = |value: Option<FieldValue>| GroupKey::new(value.as_ref(), &hit);
         assert_ne!(key(Some(FieldValue::Text("1".into()))), key(Some(FieldValue::Number(1.0.into()))));
         assert_ne!(key(Some(FieldValue::Flag(true))), key(Some(FieldValue::Number(1.0.into()))));

@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 
 use dyad_index::search::NodeSet;
-use dyad_index::snapshot::{DenseParams, Hit, Snapshot};
-use dyad_index::{Cancel, Hits, Result};
+use dyad_index::snapshot::{DenseParams, DocumentHit, Snapshot};
+use dyad_index::{Cancel, Result, SearchHits};
 
 /// What is searched by one or several searches.
 pub(in crate::run) struct JoinedSearch<'a> {
@@ -22,8 +22,8 @@ pub(in crate::run) struct JoinedSearch<'a> {
 
 impl JoinedSearch<'_> {
     /// The ranking of each question, joined of all searches.
-    pub(in crate::run) fn rankings(&self, questions: &[&[f32]]) -> Result<Vec<Hits<Hit>>> {
-        let mut joined: Vec<Hits<Hit>> = questions.iter().map(|_| Hits::default()).collect();
+    pub(in crate::run) fn rankings(&self, questions: &[&[f32]]) -> Result<Vec<SearchHits<DocumentHit>>> {
+        let mut joined: Vec<SearchHits<DocumentHit>> = questions.iter().map(|_| SearchHits::default()).collect();
         for params in self.searches {
             let found = self.snapshot.search_dense(questions, params, self.allowed, self.cancel)?;
             for (joined, wider) in joined.iter_mut().zip(found) {
@@ -35,8 +35,8 @@ impl JoinedSearch<'_> {
 }
 
 /// Appends the hits of a wider search that a ranking does not have, in their order.
-fn append_unseen(ranking: &mut Hits<Hit>, mut wider: Hits<Hit>) {
-    let place = |hit: &Hit| (hit.shard, hit.node);
+fn append_unseen(ranking: &mut SearchHits<DocumentHit>, mut wider: SearchHits<DocumentHit>) {
+    let place = |hit: &DocumentHit| (hit.shard, hit.node);
     if !ranking.hits.is_empty() {
         let seen: HashSet<(usize, u32)> = ranking.hits.iter().map(place).collect();
         wider.hits.retain(|hit| !seen.contains(&place(hit)));
@@ -55,13 +55,13 @@ mod tests {
     use super::*;
 
     /// As many documents as there are, or as are wanted: those that a search of that depth misses come in after the others.
-    fn search(scores: &[u8], missed: &[bool], depth: usize) -> Hits<Hit> {
+    fn search(scores: &[u8], missed: &[bool], depth: usize) -> SearchHits<DocumentHit> {
         let is_missed = |node: usize| missed.get((node * 7 + depth) % missed.len().max(1)).copied().unwrap_or_default();
         let mut nodes: Vec<usize> = (0..scores.len()).collect();
         nodes.sort_by_key(|node| (is_missed(*node), std::cmp::Reverse(scores[*node]), *node));
-        let hit = |node: usize| Hit { score: f32::from(scores[node]), shard: node % 2, node: node as u32 };
+        let hit = |node: usize| DocumentHit { score: f32::from(scores[node]), shard: node % 2, node: node as u32 };
         let cost = Cost { scored: 5, scans: 1, ..Cost::default() };
-        Hits { hits: nodes.into_iter().take(depth).map(hit).collect(), cost, ..Hits::default() }
+        SearchHits { hits: nodes.into_iter().take(depth).map(hit).collect(), cost, ..SearchHits::default() }
     }
 
     proptest! {
@@ -75,7 +75,7 @@ mod tests {
             let depths: Vec<usize> = std::iter::successors(Some(k), |depth| Some(depth * 4)).take(5).collect();
             let ranking = |end: usize| {
                 let needed = depths.iter().position(|depth| *depth >= end).unwrap();
-                let mut joined = Hits::default();
+                let mut joined = SearchHits::default();
                 for depth in &depths[..=needed] {
                     append_unseen(&mut joined, search(&scores, &missed, *depth));
                 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use dyad_index::FusionMethod;
 use dyad_index::lexical::{FieldValue, MAX_WORD_BYTES, Snippet, Snippets, question_note, script_note};
-use dyad_index::snapshot::{Hit, Snapshot};
+use dyad_index::snapshot::{DocumentHit, Snapshot};
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use rayon::prelude::*;
@@ -74,7 +74,7 @@ fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults)
     let (dense, text) = (found.dense.get().unwrap_or(&none), found.text.get().unwrap_or(&none));
 
     let ranking = Ranking { snapshot, dense: placements(&dense.0.hits), text: placements(&text.0.hits) };
-    let single = |hits: &[Hit]| ranking.hits(plan.page(hits));
+    let single = |hits: &[DocumentHit]| ranking.hits(plan.page(hits));
     let wanted = plan.wanted();
     let fused = || {
         let whole = batch.whole_ranking((plan, &item.query), vector, found, wanted)?;
@@ -151,7 +151,7 @@ pub(crate) fn fusion_method(method: FusionMethod) -> v1::Fusion {
 }
 
 /// What BM25 has left out of a question, and what it does not analyse. If it has found something, all words of an ordinary length count.
-fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[Hit]) -> Vec<String> {
+fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[DocumentHit]) -> Vec<String> {
     let language = snapshot.manifest().language;
     let may_leave_out = found.is_empty() || question.len() > MAX_WORD_BYTES;
     let left_out = may_leave_out.then(|| question_note(language, question)).flatten();
@@ -243,8 +243,8 @@ fn degraded(
 }
 
 /// Every document's placement in a ranking.
-fn placements(hits: &[Hit]) -> HashMap<(usize, u32), v1::Placement> {
-    let place = |(rank, hit): (u32, &Hit)| ((hit.shard, hit.node), v1::Placement { rank, score: hit.score });
+fn placements(hits: &[DocumentHit]) -> HashMap<(usize, u32), v1::Placement> {
+    let place = |(rank, hit): (u32, &DocumentHit)| ((hit.shard, hit.node), v1::Placement { rank, score: hit.score });
     (1u32..).zip(hits).map(place).collect()
 }
 
@@ -256,13 +256,13 @@ struct Ranking<'a> {
 }
 
 impl Ranking<'_> {
-    fn hits<'h>(&self, hits: impl IntoIterator<Item = &'h Hit>) -> Vec<AnswerHit> {
+    fn hits<'h>(&self, hits: impl IntoIterator<Item = &'h DocumentHit>) -> Vec<AnswerHit> {
         hits.into_iter().filter_map(|hit| self.with_placements(hit)).collect()
     }
 
     /// None where the keys are damaged.
-    fn with_placements(&self, hit: &Hit) -> Option<AnswerHit> {
-        let &Hit { score, shard, node } = hit;
+    fn with_placements(&self, hit: &DocumentHit) -> Option<AnswerHit> {
+        let &DocumentHit { score, shard, node } = hit;
         let hit = v1::Hit {
             key: self.snapshot.key(shard, node)?.to_owned(),
             score,

@@ -6,11 +6,16 @@ use std::path::Path;
 use super::super::*;
 use crate::document::Document;
 
-fn header() -> Header {
-    let model =
-        ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 3, metric: "cosine".into(), max_tokens: 8 };
+fn header() -> EmbeddingsHeader {
+    let model = EmbeddingsModel {
+        name: "m".into(),
+        fingerprint: "f00d".into(),
+        dim: 3,
+        metric: "cosine".into(),
+        max_tokens: 8,
+    };
     let dtype = Some("f32".into());
-    Header {
+    EmbeddingsHeader {
         model,
         tower: "answer".into(),
         vectors: VectorType::F16,

@@ -8,10 +8,15 @@ use super::*;
 use crate::document::Document;
 use crate::error::Error;
 
-fn header(vectors: VectorType) -> Header {
-    let model =
-        ModelRecord { name: "m".into(), fingerprint: "f00d".into(), dim: 3, metric: "cosine".into(), max_tokens: 8 };
-    Header {
+fn header(vectors: VectorType) -> EmbeddingsHeader {
+    let model = EmbeddingsModel {
+        name: "m".into(),
+        fingerprint: "f00d".into(),
+        dim: 3,
+        metric: "cosine".into(),
+        max_tokens: 8,
+    };
+    EmbeddingsHeader {
         model,
         tower: "answer".into(),
         vectors,
@@ -123,7 +128,7 @@ fn a_job_that_was_ended_goes_on_after_its_last_whole_part() {
 #[test]
 fn a_set_of_something_else_is_not_continued() {
     let dir = written(VectorType::F32);
-    let refuse = |change: fn(&mut Header)| {
+    let refuse = |change: fn(&mut EmbeddingsHeader)| {
         let mut header = header(VectorType::F32);
         change(&mut header);
         EmbeddingsWriter::open(dir.path(), header).unwrap_err().to_string()

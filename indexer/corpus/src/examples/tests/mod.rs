@@ -21,13 +21,13 @@ fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn read_with(path: &Path, options: &ExampleOptions) -> Result<(Vec<Example>, Skipped), Error> {
+fn read_with(path: &Path, options: &ExampleOptions) -> Result<(Vec<TrainingExample>, Skipped), Error> {
     let mut reader = ExampleReader::open(path, options)?;
     let examples = reader.by_ref().collect::<Result<_, _>>()?;
     Ok((examples, reader.skipped().clone()))
 }
 
-fn read(name: &str, content: impl AsRef<[u8]>) -> Vec<Example> {
+fn read(name: &str, content: impl AsRef<[u8]>) -> Vec<TrainingExample> {
     let (_folder, path) = file(name, content);
     read_with(&path, &ExampleOptions::default()).unwrap().0
 }
@@ -42,9 +42,14 @@ fn skipping() -> ExampleOptions {
     ExampleOptions { flawed: Flawed::Skip, ..ExampleOptions::default() }
 }
 
-fn example(question: &str, positives: &[&str], negatives: &[&str]) -> Example {
+fn example(question: &str, positives: &[&str], negatives: &[&str]) -> TrainingExample {
     let passages = |texts: &[&str]| texts.iter().map(|text| Passage::of(*text)).collect();
-    Example { question: question.into(), positives: passages(positives), negatives: passages(negatives), key: None }
+    TrainingExample {
+        question: question.into(),
+        positives: passages(positives),
+        negatives: passages(negatives),
+        key: None,
+    }
 }
 
 fn passage(key: &str, title: &str, text: &str) -> Passage {
@@ -118,7 +123,7 @@ fn tevatron_is_read_in_both_forms_and_written_in_one() {
                  \"negative_passages\":[{\"docid\":2,\"title\":\"\",\"text\":\"n\"}]}";
     let found = read("t.jsonl", older);
     let positive = Passage { score: Some(0.5), ..passage("d1", "T", "a") };
-    let expected = Example {
+    let expected = TrainingExample {
         key: Some("12".into()),
         question: "q".into(),
         positives: vec![positive],

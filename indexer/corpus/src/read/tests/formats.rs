@@ -94,7 +94,7 @@ fn trec_collections_are_read() {
     assert_eq!(read("ft.trec", TREC).unwrap(), expected);
     // Any name, with its format said; compressed, too.
     let (_folder, path) = file("fr940104.0z", gzip(TREC));
-    let options = ReadOptions { format: Format::Trec, ..ReadOptions::default() };
+    let options = ReadOptions { format: CorpusFormat::Trec, ..ReadOptions::default() };
     assert_eq!(read_with(&path, &options).unwrap().len(), 3);
 }
 

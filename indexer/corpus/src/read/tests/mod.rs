@@ -256,7 +256,7 @@ fn a_stream_that_is_cut_short_anywhere_is_refused() {
 fn a_beir_folder_is_found_in_any_form() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    let options = ReadOptions { format: Format::Beir, ..ReadOptions::default() };
+    let options = ReadOptions { format: CorpusFormat::Beir, ..ReadOptions::default() };
     let missing = read_with(root, &options).unwrap_err().to_string();
     assert!(missing.ends_with("has no corpus.jsonl: expected corpus.jsonl, corpus.jsonl.gz or corpus.jsonl.zst"));
     fs_err::write(root.join("corpus.jsonl.zst"), zstd(TWO)).unwrap();
@@ -296,7 +296,7 @@ fn what_cannot_be_opened_says_why() {
         "no BEIR folder at `scifact`: expected corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
     );
     let folder = tempfile::tempdir().unwrap();
-    let options = ReadOptions { format: Format::Jsonl, ..ReadOptions::default() };
+    let options = ReadOptions { format: CorpusFormat::Jsonl, ..ReadOptions::default() };
     let error = read_with(folder.path(), &options).unwrap_err().to_string();
     assert!(error.starts_with("expected a file, got a folder: "), "{error}");
 }

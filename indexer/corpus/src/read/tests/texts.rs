@@ -27,7 +27,7 @@ fn usual() -> ReadOptions {
     ReadOptions::default()
 }
 
-fn with_format(format: Format) -> ReadOptions {
+fn with_format(format: CorpusFormat) -> ReadOptions {
     ReadOptions { format, ..usual() }
 }
 
@@ -96,16 +96,16 @@ fn formats_can_be_forced() {
         let found = read_with(&folder.path().join(name), &with_format(format)).unwrap();
         found.into_iter().map(|(_, document)| format!("{}|{}", document.title, document.text)).collect::<Vec<_>>()
     };
-    assert_eq!(of("", Format::Text), ["a|# *A*", "b|k\t*v*", "d|prose"]);
-    assert_eq!(of("", Format::Markdown), ["A|", "b|k\tv", "d|prose"]);
-    assert_eq!(of("*.rst", Format::Text), ["c|*c*"]);
-    assert_eq!(of("c.rst", Format::Markdown), ["c|c"]);
+    assert_eq!(of("", CorpusFormat::Text), ["a|# *A*", "b|k\t*v*", "d|prose"]);
+    assert_eq!(of("", CorpusFormat::Markdown), ["A|", "b|k\tv", "d|prose"]);
+    assert_eq!(of("*.rst", CorpusFormat::Text), ["c|*c*"]);
+    assert_eq!(of("c.rst", CorpusFormat::Markdown), ["c|c"]);
     // By its name alone, a file .txt has columns, as ever.
-    assert_eq!(of("b.txt", Format::Auto), ["|*v*"]);
+    assert_eq!(of("b.txt", CorpusFormat::Auto), ["|*v*"]);
     let error = read_with(&folder.path().join("d.txt"), &usual()).unwrap_err().to_string();
     assert!(error.contains("or `--format text` for a file that is one document, got 1"), "{error}");
-    for format in [Format::Markdown, Format::Text] {
-        assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
+    for format in [CorpusFormat::Markdown, CorpusFormat::Text] {
+        assert_eq!(format.to_string().parse::<CorpusFormat>().unwrap(), format);
         let error = CorpusReader::open(Path::new("-"), &with_format(format)).unwrap_err().to_string();
         assert!(error.starts_with("`-` is a stream, and has no name"), "{error}");
     }
@@ -115,7 +115,7 @@ fn formats_can_be_forced() {
 fn a_beir_folder_is_one_and_part_of_one_is_no_folder_of_texts() {
     let beir = folder(&[("corpus.jsonl", TWO.as_bytes()), ("README.md", b"# About")]);
     assert_eq!(read_with(beir.path(), &usual()).unwrap(), two());
-    assert_eq!(read_with(beir.path(), &with_format(Format::Markdown)).unwrap()[0].1.key, "README.md");
+    assert_eq!(read_with(beir.path(), &with_format(CorpusFormat::Markdown)).unwrap()[0].1.key, "README.md");
     let part = folder(&[("queries.jsonl", b""), ("README.md", b"# About")]);
     assert!(read_with(part.path(), &usual()).unwrap_err().to_string().contains("has no corpus.jsonl: expected"));
 }

@@ -169,7 +169,7 @@ fn scores_are_those_of_the_formulas_however_many_shards_there_are() {
         let thirds = sets(&shards, &passages, |passage| is_short(passage) && is_third(passage));
         let mut all = Vec::new();
         for (question, weight) in QUESTIONS.iter().flat_map(|question| [(question, 1.0), (question, 0.25)]) {
-            let asked = Question::new(TextLanguage::English, question);
+            let asked = AnalyzedQuestion::new(TextLanguage::English, question);
             let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
             let scores = scored(&weighed, &statistics, &documents, weight as f32);
             for (allowed, expected) in [
@@ -205,7 +205,7 @@ fn a_passage_has_its_own_score_and_that_of_its_document() {
     let (_dir, shards, passages) = corpus(3);
     let (statistics, documents) = (CorpusStatistics::new(&shards), passage_documents(&shards, &passages));
     for question in QUESTIONS {
-        let asked = Question::new(TextLanguage::English, question);
+        let asked = AnalyzedQuestion::new(TextLanguage::English, question);
         let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
         let scores = scored(&weighed, &statistics, &documents, 0.5);
         for (number, shard) in shards.iter().enumerate() {
@@ -249,7 +249,7 @@ fn documents_of_one_passage_each_add_nothing() {
         .collect();
     let counted = sets(&shards, &passages, |passage| firsts.contains(passage.key.as_str()));
     let statistics = CorpusStatistics::new(&shards).within(counted.into()).unwrap();
-    let asked = Question::new(TextLanguage::English, "river");
+    let asked = AnalyzedQuestion::new(TextLanguage::English, "river");
     let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
     let told = weighed.document_scores(&statistics, &documents, 1.0, &Never).unwrap();
     assert!(matches!(told, WeighedDocuments::Absent), "{told:?}");
@@ -259,7 +259,7 @@ fn documents_of_one_passage_each_add_nothing() {
 fn cancelled_work_ends_and_says_so() {
     let (_dir, shards, passages) = corpus(3);
     let (statistics, documents) = (CorpusStatistics::new(&shards), passage_documents(&shards, &passages));
-    let asked = Question::new(TextLanguage::English, "river comet");
+    let asked = AnalyzedQuestion::new(TextLanguage::English, "river comet");
     let weighed = asked.weigh(&statistics, &Never).unwrap().unwrap();
     let cancelled = weighed.document_scores(&statistics, &documents, 1.0, &AtomicBool::new(true)).unwrap();
     assert!(matches!(cancelled, WeighedDocuments::Cancelled), "{cancelled:?}");

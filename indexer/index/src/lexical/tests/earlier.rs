@@ -57,7 +57,7 @@ fn shards_of_both_analyzers_are_searched_by_their_own_words() {
     for shards in [vec![&old], vec![&new], vec![&old, &new]] {
         let statistics = CorpusStatistics::new(shards.iter().copied());
         for (number, word) in WORDS.iter().enumerate() {
-            let question = Question::new(TextLanguage::English, word);
+            let question = AnalyzedQuestion::new(TextLanguage::English, word);
             let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
             for shard in &shards {
                 let found = weighed.best(shard, 1, &|_| "", None, &Never).unwrap().hits;

@@ -10,7 +10,7 @@ use crate::language::TextLanguage;
 use crate::lexical::analyzer::Analyzer;
 use crate::lexical::facts;
 use crate::lexical::schema::schema;
-use crate::lexical::{ExactNumber, FieldValue, Filter, TextDocument, TextShard, TextWriter};
+use crate::lexical::{DocumentFilter, ExactNumber, FieldValue, TextDocument, TextShard, TextWriter};
 
 /// Keys, titles and metadata of small documents, with values close to each other.
 fn documents() -> Vec<(String, String, Value)> {
@@ -95,21 +95,23 @@ fn exists(document: &(String, String, Value), field: &str) -> bool {
 }
 
 /// The definition, document by document.
-fn passes(filter: &Filter, document: &(String, String, Value)) -> bool {
+fn passes(filter: &DocumentFilter, document: &(String, String, Value)) -> bool {
     let order = |a: &FieldValue, b: &FieldValue| match (a, b) {
         (FieldValue::Text(a), FieldValue::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
         (FieldValue::Number(a), FieldValue::Number(b)) => Some(a.cmp(b)),
         _ => None,
     };
     match filter {
-        Filter::All(all) => all.iter().all(|filter| passes(filter, document)),
-        Filter::Any(all) => all.iter().any(|filter| passes(filter, document)),
-        Filter::Not(filter) => !passes(filter, document),
-        Filter::Keys(keys) => keys.contains(&document.0),
-        Filter::Exists { field } => exists(document, field),
-        Filter::OneOf { field, values: wanted } => values(document, field).iter().any(|value| wanted.contains(value)),
-        Filter::Range { min: Bound::Unbounded, max: Bound::Unbounded, .. } => false,
-        Filter::Range { field, min, max } => values(document, field).iter().any(|value| {
+        DocumentFilter::All(all) => all.iter().all(|filter| passes(filter, document)),
+        DocumentFilter::Any(all) => all.iter().any(|filter| passes(filter, document)),
+        DocumentFilter::Not(filter) => !passes(filter, document),
+        DocumentFilter::Keys(keys) => keys.contains(&document.0),
+        DocumentFilter::Exists { field } => exists(document, field),
+        DocumentFilter::OneOf { field, values: wanted } => {
+            values(document, field).iter().any(|value| wanted.contains(value))
+        }
+        DocumentFilter::Range { min: Bound::Unbounded, max: Bound::Unbounded, .. } => false,
+        DocumentFilter::Range { field, min, max } => values(document, field).iter().any(|value| {
             let above = match min {
                 Bound::Included(min) => order(value, min).is_some_and(std::cmp::Ordering::is_ge),
                 Bound::Excluded(min) => order(value, min).is_some_and(std::cmp::Ordering::is_gt),
@@ -161,7 +163,7 @@ fn bound() -> impl Strategy<Value = Bound<FieldValue>> {
     prop_oneof![value().prop_map(Bound::Included), value().prop_map(Bound::Excluded), Just(Bound::Unbounded)]
 }
 
-fn filter() -> impl Strategy<Value = Filter> {
+fn filter() -> impl Strategy<Value = DocumentFilter> {
     let field = || {
         prop::sample::select(
             &["lang", "deep", "deep.n", "id", "flag", "empty", "only", "only.x", "title", "key", "absent"][..],
@@ -169,17 +171,21 @@ fn filter() -> impl Strategy<Value = Filter> {
     };
     let leaf = prop_oneof![
         (field(), prop::collection::vec(value(), 0..4))
-            .prop_map(|(field, values)| Filter::OneOf { field: field.into(), values }),
-        (field(), bound(), bound()).prop_map(|(field, min, max)| Filter::Range { field: field.into(), min, max }),
-        field().prop_map(|field| Filter::Exists { field: field.into() }),
+            .prop_map(|(field, values)| DocumentFilter::OneOf { field: field.into(), values }),
+        (field(), bound(), bound()).prop_map(|(field, min, max)| DocumentFilter::Range {
+            field: field.into(),
+            min,
+            max
+        }),
+        field().prop_map(|field| DocumentFilter::Exists { field: field.into() }),
         prop::collection::vec(prop::sample::select(&["k000", "k001", "k077", "k159", "none"][..]), 0..4)
-            .prop_map(|keys| Filter::Keys(keys.into_iter().map(String::from).collect())),
+            .prop_map(|keys| DocumentFilter::Keys(keys.into_iter().map(String::from).collect())),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..3).prop_map(Filter::All),
-            prop::collection::vec(inner.clone(), 0..3).prop_map(Filter::Any),
-            inner.prop_map(|filter| Filter::Not(Box::new(filter))),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(DocumentFilter::All),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(DocumentFilter::Any),
+            inner.prop_map(|filter| DocumentFilter::Not(Box::new(filter))),
         ]
     })
 }
@@ -206,7 +212,7 @@ fn every_range_of_numbers(documents: &[(String, String, Value)], shard: &TextSha
     let ends = |number: &str| [Bound::Included(exactly(number)), Bound::Excluded(exactly(number)), Bound::Unbounded];
     for (min, max) in NUMBERS.iter().flat_map(|min| NUMBERS.iter().map(move |max| (min, max))) {
         for (min, max) in ends(min).into_iter().flat_map(|min| ends(max).map(|max| (min.clone(), max))) {
-            let filter = Filter::Range { field: "id".into(), min, max };
+            let filter = DocumentFilter::Range { field: "id".into(), min, max };
             let all = (0u32..).zip(documents);
             let expected: Vec<u32> =
                 all.filter(|(_, document)| passes(&filter, document)).map(|(node, _)| node).collect();
@@ -257,16 +263,16 @@ fn a_shard_that_knows_doubles_alone_lets_pass_the_same() {
     tried.unwrap();
     every_range_of_numbers(&documents, &shard);
     let id = || vec![exactly("1234567890123456789")];
-    let filter = Filter::OneOf { field: "id".into(), values: id() };
+    let filter = DocumentFilter::OneOf { field: "id".into(), values: id() };
     assert!(filter.nodes(&shard, &|| true).unwrap().is_none(), "it stops where it reads what is stored");
 }
 
 #[test]
 fn a_shard_without_documents_lets_nothing_pass() {
     let (_dir, shard) = shard(&[]);
-    let all = Filter::All(Vec::new());
-    let one = Filter::OneOf { field: "lang".into(), values: vec![FieldValue::Text("en".into())] };
-    for filter in [all, one.clone(), Filter::Not(Box::new(one)), Filter::Keys(vec!["k".into()])] {
+    let all = DocumentFilter::All(Vec::new());
+    let one = DocumentFilter::OneOf { field: "lang".into(), values: vec![FieldValue::Text("en".into())] };
+    for filter in [all, one.clone(), DocumentFilter::Not(Box::new(one)), DocumentFilter::Keys(vec!["k".into()])] {
         assert!(filter.nodes(&shard, &|| false).unwrap().unwrap().is_empty());
     }
 }
@@ -277,13 +283,16 @@ fn a_text_longer_than_filters_may_name_equals_none_and_keeps_its_place() {
     let documents = vec![("k".to_owned(), long.clone(), Value::Null), ("l".to_owned(), "y".to_owned(), Value::Null)];
     let (_dir, shard) = shard(&documents);
     let limit = FieldValue::Text("x".repeat(super::MAX_TEXT_BYTES));
-    let of = |filter: Filter| filter.nodes(&shard, &|| false).unwrap().unwrap().iter().collect::<Vec<_>>();
-    assert!(of(Filter::OneOf { field: "title".into(), values: vec![limit.clone()] }).is_empty());
+    let of = |filter: DocumentFilter| filter.nodes(&shard, &|| false).unwrap().unwrap().iter().collect::<Vec<_>>();
+    assert!(of(DocumentFilter::OneOf { field: "title".into(), values: vec![limit.clone()] }).is_empty());
     assert_eq!(
-        of(Filter::Range { field: "title".into(), min: Bound::Included(limit.clone()), max: Bound::Unbounded }),
+        of(DocumentFilter::Range { field: "title".into(), min: Bound::Included(limit.clone()), max: Bound::Unbounded }),
         [0, 1]
     );
-    assert!(of(Filter::Range { field: "title".into(), min: Bound::Unbounded, max: Bound::Included(limit) }).is_empty());
+    assert!(
+        of(DocumentFilter::Range { field: "title".into(), min: Bound::Unbounded, max: Bound::Included(limit) })
+            .is_empty()
+    );
 }
 
 #[test]
@@ -291,7 +300,8 @@ fn a_filter_that_is_told_to_stop_reads_no_further() {
     let documents: Vec<_> = (0..9_000).map(|n| (format!("{n:05}"), String::new(), json!({"n": n}))).collect();
     let (_dir, shard) = shard(&documents);
     let looks = AtomicU32::new(0);
-    let filter = Filter::Range { field: "n".to_owned(), min: Bound::Included(exactly("0")), max: Bound::Unbounded };
+    let filter =
+        DocumentFilter::Range { field: "n".to_owned(), min: Bound::Included(exactly("0")), max: Bound::Unbounded };
     let after = |patience: u32| {
         looks.store(0, Ordering::Relaxed);
         filter.nodes(&shard, &|| looks.fetch_add(1, Ordering::Relaxed) == patience).unwrap()
@@ -309,8 +319,8 @@ fn fields_and_types_that_no_document_has_are_told() {
     let (_first, first) = shard(&documents[..1]);
     let (_rest, rest) = shard(&documents[1..]);
     let (_empty, empty) = shard(&[]);
-    let notes = |filter: &Filter| filter.notes(&[&empty, &first, &rest]).unwrap();
-    let one = |field: &str, value| Filter::OneOf { field: field.into(), values: vec![value] };
+    let notes = |filter: &DocumentFilter| filter.notes(&[&empty, &first, &rest]).unwrap();
+    let one = |field: &str, value| DocumentFilter::OneOf { field: field.into(), values: vec![value] };
     let text = |text: &str| FieldValue::Text(text.into());
     for (field, value) in [
         ("lang", text("zz")),
@@ -326,16 +336,23 @@ fn fields_and_types_that_no_document_has_are_told() {
     assert_eq!(notes(&one("deep", text("x"))), ["no document has a field `deep`; there is `deep.n`"]);
     assert_eq!(notes(&one("title", exactly("3"))), ["no document has a number in field `title`, which holds texts"]);
     assert_eq!(notes(&one("key", exactly("3"))), ["no document has a number in field `key`, which holds texts"]);
-    let exists = |field: &str| notes(&Filter::Exists { field: field.into() });
+    let exists = |field: &str| notes(&DocumentFilter::Exists { field: field.into() });
     assert!(["key", "title", "lang", "deep", "metadata.deep.n", "only.x"].iter().all(|field| exists(field).is_empty()));
     assert_eq!(exists("dee"), ["no document has a field `dee`"]);
-    let range =
-        Filter::Range { field: "lang".into(), min: Bound::Unbounded, max: Bound::Excluded(FieldValue::Flag(true)) };
+    let range = DocumentFilter::Range {
+        field: "lang".into(),
+        min: Bound::Unbounded,
+        max: Bound::Excluded(FieldValue::Flag(true)),
+    };
     assert_eq!(notes(&range), ["no document has a flag in field `lang`, which holds texts and numbers"]);
     // Inside of others, each once, and not without end.
-    let same = Filter::Not(Box::new(Filter::Any(vec![one("absent", text("x")), one("absent", text("y")), range])));
+    let same = DocumentFilter::Not(Box::new(DocumentFilter::Any(vec![
+        one("absent", text("x")),
+        one("absent", text("y")),
+        range,
+    ])));
     assert_eq!(notes(&same).len(), 2);
-    let many = Filter::All((0..100).map(|at| one(&format!("f{at}"), text("x"))).collect());
+    let many = DocumentFilter::All((0..100).map(|at| one(&format!("f{at}"), text("x"))).collect());
     assert_eq!(notes(&many).len(), 16);
     assert!(one("absent", text("x")).notes(&[&empty]).unwrap().is_empty(), "no notes without documents");
 }

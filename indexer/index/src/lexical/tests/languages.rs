@@ -137,7 +137,7 @@ fn shards_of(case: &LanguageCase, count: usize) -> (tempfile::TempDir, Vec<TextS
 
 /// Hits by number of the text.
 fn found(case: &LanguageCase, shards: &[TextShard], question: &str) -> BTreeMap<usize, f32> {
-    let question = Question::new(case.language, question);
+    let question = AnalyzedQuestion::new(case.language, question);
     let weighed = question.weigh(&CorpusStatistics::new(shards), &Never).unwrap().unwrap();
     let mut all = BTreeMap::new();
     for (number, shard) in shards.iter().enumerate() {
@@ -216,7 +216,7 @@ fn snippets_highlight_other_forms_of_a_word() {
         [(&CASES[0], "Haus Flüsse", vec!["Häuser", "Fluss"]), (&CASES[8], "中国首都", vec!["中国", "首都"])]
     {
         let (_dir, shards) = shards_of(case, 1);
-        let question = Question::new(case.language, question);
+        let question = AnalyzedQuestion::new(case.language, question);
         let weighed = question.weigh(&CorpusStatistics::new(&shards), &Never).unwrap().unwrap();
         let snippet = Snippets::new(&weighed, 200).of(case.texts[0]);
         let got: Vec<&str> = snippet.highlights.iter().map(|range| &snippet.text[range.clone()]).collect();

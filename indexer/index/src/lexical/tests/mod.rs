@@ -82,7 +82,7 @@ fn parts_that_are_merged_are_read_as_one() {
 }
 
 fn search(shards: &[TextShard], keys: &[Vec<String>], question: &str, k: usize) -> Vec<(String, f32)> {
-    let question = Question::new(TextLanguage::English, question);
+    let question = AnalyzedQuestion::new(TextLanguage::English, question);
     let question = question.weigh(&CorpusStatistics::new(shards), &Never).unwrap().unwrap();
     let mut hits: Vec<(String, f32)> = Vec::new();
     for (shard, keys) in shards.iter().zip(keys) {
@@ -185,7 +185,7 @@ fn an_explanation_sums_to_the_score() {
     let (shard, node) =
         (0..2).find_map(|shard| Some((shard, keys[shard].iter().position(|key| *key == best.0)?))).unwrap();
     let explain = |question: &str| {
-        let question = Question::new(TextLanguage::English, question);
+        let question = AnalyzedQuestion::new(TextLanguage::English, question);
         let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
         weighed.explain(&shards[shard], node as u32).unwrap()
     };
@@ -258,7 +258,7 @@ fn exactness_is_the_share_of_idf_squared_over_the_documents_that_hold_the_rarest
             "zebra fox fox",
             "the of",
         ] {
-            let question = Question::new(TextLanguage::English, text);
+            let question = AnalyzedQuestion::new(TextLanguage::English, text);
             let weighed = question.weigh(&statistics, &Never).unwrap().unwrap();
             let holding = |term: &String| documents.iter().filter(|all| all.contains(term)).count();
             let idf = |term: &String| {

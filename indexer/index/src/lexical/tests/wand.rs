@@ -9,7 +9,7 @@ use tantivy::{Searcher, Term};
 
 use crate::cancel::Never;
 use crate::language::TextLanguage;
-use crate::lexical::{CorpusStatistics, Question, TextDocument, TextShard, TextWriter};
+use crate::lexical::{AnalyzedQuestion, CorpusStatistics, TextDocument, TextShard, TextWriter};
 use crate::search::{NodeSet, Scored, TopK};
 
 const DOCUMENTS: u32 = 3000;
@@ -116,7 +116,7 @@ fn scores_are_sums_in_the_questions_order_to_the_last_bit_and_no_hit_is_lost() {
     let (_dir, shards) = unlike_shards();
     let statistics = CorpusStatistics::new(&shards);
     for text in QUESTIONS {
-        let question = Question::new(TextLanguage::English, text);
+        let question = AnalyzedQuestion::new(TextLanguage::English, text);
         let mut question = question.weigh(&statistics, &Never).unwrap().unwrap();
         for (part, shard) in shards.iter().enumerate() {
             let keys = keys(shard, part);
@@ -148,7 +148,7 @@ fn scores_are_sums_in_the_questions_order_to_the_last_bit_and_no_hit_is_lost() {
 fn it_asks_whether_to_stop_also_while_it_skips() {
     let (_dir, shards) = unlike_shards();
     let statistics = CorpusStatistics::new(&shards);
-    let question = Question::new(TextLanguage::English, "w0 w1 w2 w3 w4 w6 w8 w9 rare");
+    let question = AnalyzedQuestion::new(TextLanguage::English, "w0 w1 w2 w3 w4 w6 w8 w9 rare");
     let mut question = question.weigh(&statistics, &Never).unwrap().unwrap();
     question.quick = 0;
     let (shard, keys) = (&shards[1], keys(&shards[1], 1));
@@ -180,7 +180,7 @@ fn it_asks_whether_to_stop_also_while_it_skips() {
     }
     let stop = || true;
     assert!(!question.each(shard, |_, _| (), &stop).unwrap());
-    assert!(Question::new(TextLanguage::English, "w0 w1").weigh(&statistics, &stop).unwrap().is_none());
+    assert!(AnalyzedQuestion::new(TextLanguage::English, "w0 w1").weigh(&statistics, &stop).unwrap().is_none());
 }
 
 /// What was looked up again and again: once per term and shard is enough, whatever the number of shards.
@@ -193,7 +193,8 @@ fn a_term_that_is_asked_twice_is_weighed_once_and_counts_twice() {
         asked.fetch_add(1, Ordering::Relaxed);
         false
     };
-    let (once, twice) = (Question::new(TextLanguage::English, "w5"), Question::new(TextLanguage::English, "w5 w5"));
+    let (once, twice) =
+        (AnalyzedQuestion::new(TextLanguage::English, "w5"), AnalyzedQuestion::new(TextLanguage::English, "w5 w5"));
     let (once, twice) =
         (once.weigh(&statistics, &Never).unwrap().unwrap(), twice.weigh(&statistics, &stop).unwrap().unwrap());
     assert_eq!(asked.load(Ordering::Relaxed), 4, "between terms");
@@ -239,7 +240,7 @@ fn questions_over_many_shards() {
             let (mut ours, mut tantivys) = (Vec::new(), Vec::new());
             for _ in 0..15 {
                 let began = std::time::Instant::now();
-                let question = Question::new(TextLanguage::English, &text);
+                let question = AnalyzedQuestion::new(TextLanguage::English, &text);
                 let question = question.weigh(&statistics, &Never).unwrap().unwrap();
                 for (shard, keys) in shards.iter().zip(&keys) {
                     question.best(shard, 10, &|node| keys[node as usize].as_str(), None, &Never).unwrap();

@@ -2,7 +2,7 @@
 
 use super::super::{Scored, SlotLinks};
 use super::{BeamSearch, SearchState};
-use crate::quant::{CodesView, Prepared};
+use crate::quant::{CodesView, PreparedQuery};
 
 impl<L: SlotLinks + ?Sized, R: ?Sized> BeamSearch<'_, L, R> {
     /// The slot that a question's search walks past.
@@ -28,7 +28,7 @@ impl SearchState {
         let mut beyond = Vec::new();
         search.shard.links.append(left_out, &mut beyond);
         beyond.retain(|link| is_slot(codes, *link) && *link != slot && *link != left_out && !links.contains(link));
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparedQuery::default();
         codes.prepare_exact(slot, &mut prepared);
         let score = |link: &u32| Scored { node: *link, score: codes.score(&prepared, *link) };
         let mut nearest: Vec<Scored> = beyond.iter().map(score).collect();

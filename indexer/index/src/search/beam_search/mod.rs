@@ -25,8 +25,8 @@ use super::rescore::{SPARE, rescored, rescored_filtered};
 use super::slot_set::SlotSet;
 use super::view::ShardView;
 use super::visited::VisitedSet;
-use super::{Completeness, Cost, ExactRows, Hits, NodeSet, Scored, SlotLinks};
-use crate::quant::Prepared;
+use super::{Completeness, Cost, ExactRows, NodeSet, Scored, SearchHits, SlotLinks};
+use crate::quant::PreparedQuery;
 
 /// Allowed slots that an expansion looks for before it follows no more links of others.
 const ENOUGH: usize = 32;
@@ -125,8 +125,8 @@ pub(super) struct SearchState {
     pub(super) query: usize,
     /// When the search ends; its margin is for the question's length.
     rule: StopRule,
-    pub(super) prepared: Prepared,
-    pub(super) found: Hits<Scored>,
+    pub(super) prepared: PreparedQuery,
+    pub(super) found: SearchHits<Scored>,
     fetch: Fetch,
     candidates: CandidateQueue,
     visited: VisitedSet,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::*;
 use crate::format::graph::LinksView;
-use crate::graph::{Graph, Layer};
+use crate::graph::{Graph, GraphLayer};
 use crate::layout::Arranged;
 use crate::model::Metric;
 use crate::quant::{Codec, Codes};
@@ -51,7 +51,10 @@ fn graph(rows: &DenseRows<'_>, metric: Metric) -> Graph {
     let upper: Vec<u32> = (0..n).step_by(50).collect();
     let ring = |at: usize| vec![upper[(at + 1) % upper.len()], upper[(at + upper.len() - 1) % upper.len()]];
     let rings: Vec<Vec<u32>> = (0..upper.len()).map(ring).collect();
-    Graph { entry: 0, layers: vec![Layer::from_lists((0..n).collect(), &lists), Layer::from_lists(upper, &rings)] }
+    Graph {
+        entry: 0,
+        layers: vec![GraphLayer::from_lists((0..n).collect(), &lists), GraphLayer::from_lists(upper, &rings)],
+    }
 }
 
 pub(super) struct World {
@@ -77,12 +80,12 @@ impl World {
         DenseRows::new(&self.values, DIM)
     }
 
-    pub(super) fn search(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<Hits<Scored>> {
+    pub(super) fn search(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<SearchHits<Scored>> {
         self.answers(queries, |shard, found| shard.search(queries, params, &mut SearchScratch::default(), found))
     }
 
     /// The scan of codes.
-    pub(super) fn scan(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<Hits<Scored>> {
+    pub(super) fn scan(&self, queries: &[&[f32]], params: &SearchParams<'_>) -> Vec<SearchHits<Scored>> {
         let allowed = params.allowed.expect("a filter");
         self.answers(queries, |shard, found| {
             shard.scan_codes(queries, allowed, params, &mut SearchScratch::default(), found);
@@ -92,8 +95,8 @@ impl World {
     fn answers(
         &self,
         queries: &[&[f32]],
-        search: impl FnOnce(&ShardView<'_, LinksView<'_>, DenseRows<'_>>, &mut dyn FnMut(usize, Hits<Scored>)),
-    ) -> Vec<Hits<Scored>> {
+        search: impl FnOnce(&ShardView<'_, LinksView<'_>, DenseRows<'_>>, &mut dyn FnMut(usize, SearchHits<Scored>)),
+    ) -> Vec<SearchHits<Scored>> {
         let (rows, view) = (self.rows(), self.arranged.layout.view());
         let codes = self.arranged.codes.view();
         let shard = ShardView { codes, links: &view, order: Some(view.order()), rows: &rows, metric: self.metric };
@@ -110,7 +113,7 @@ impl World {
     }
 
     /// Mean recall of the answers to all questions.
-    pub(super) fn recall_of(&self, found: &[Hits<Scored>], params: &SearchParams<'_>) -> f64 {
+    pub(super) fn recall_of(&self, found: &[SearchHits<Scored>], params: &SearchParams<'_>) -> f64 {
         let queries: Vec<&[f32]> = self.queries.chunks(DIM).collect();
         let (mut hits, mut wanted) = (0, 0);
         for (query, result) in queries.iter().zip(found) {
@@ -153,7 +156,7 @@ fn what_is_not_competitive_is_not_searched_for() {
     let world = World::new(Metric::Cosine);
     let queries: Vec<&[f32]> = world.queries.chunks(DIM).collect();
     let plain = SearchParams { margin: Some(0.3), ..SearchParams::new(10, 400) };
-    let cost = |result: &[Hits<Scored>]| result.iter().map(|result| result.cost.estimated).sum::<u64>();
+    let cost = |result: &[SearchHits<Scored>]| result.iter().map(|result| result.cost.estimated).sum::<u64>();
     let all = world.search(&queries, &plain);
     let with = |scores: &[f32]| {
         let min_competitive = Some(MinCompetitive { scores, margin: 0.3, own_margin: None });
@@ -210,7 +213,7 @@ fn a_cancelled_search_says_so_for_every_question() {
     assert!(found.iter().filter(|result| result.is_cancelled() && !result.hits.is_empty()).count() >= 7);
     let cancel = || true;
     let found = world.search(&queries, &SearchParams { cancel: &cancel, ..params });
-    assert!(found.iter().all(|result| *result == Hits::cancelled()));
+    assert!(found.iter().all(|result| *result == SearchHits::cancelled()));
 }
 
 #[test]
@@ -293,7 +296,7 @@ fn a_slot_that_leads_to_no_row_is_no_hit() {
 #[test]
 fn another_dimension_finds_nothing() {
     let world = World::new(Metric::Cosine);
-    assert_eq!(world.search(&[&[1.0; DIM + 1]], &SearchParams::new(3, 10)), [Hits::default()]);
+    assert_eq!(world.search(&[&[1.0; DIM + 1]], &SearchParams::new(3, 10)), [SearchHits::default()]);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::code_scan::CONFIDENCE;
 use super::super::rescore::rescored_filtered;
 use crate::model::Metric;
-use crate::quant::{Codec, Codes, Prepared};
+use crate::quant::{Codec, Codes, PreparedQuery};
 use crate::rows::DenseRows;
-use crate::search::{Completeness, Hits, NodeSet, SearchParams, SearchScratch, ShardView, SlotLinks};
+use crate::search::{Completeness, NodeSet, SearchHits, SearchParams, SearchScratch, ShardView, SlotLinks};
 
 const DIM: usize = 32;
 
@@ -37,7 +37,7 @@ fn a_question_finds_the_same_alone_and_with_others_and_again() {
     let queries: Vec<&[f32]> = questions.chunks(DIM).collect();
     let scan = |codes: &Codes, queries: &[&[f32]], allowed: &NodeSet| {
         let view = ShardView { codes: codes.view(), links: &(), order: None, rows: &rows, metric: Metric::Dot };
-        let mut hits = vec![Hits::default(); queries.len()];
+        let mut hits = vec![SearchHits::default(); queries.len()];
         let params = SearchParams { allowed: Some(allowed), ..SearchParams::new(10, 10) };
         let found = |number: usize, found| hits[number] = found;
         view.scan_codes(queries, allowed, &params, &mut SearchScratch::default(), found);
@@ -79,7 +79,7 @@ fn a_scan_after_a_cancelled_one_finds_what_it_finds_by_itself() {
         let checks = AtomicUsize::new(0);
         let cancel = || checks.fetch_add(1, Ordering::Relaxed) >= most;
         let params = SearchParams { allowed: Some(set), cancel: &cancel, ..SearchParams::new(10, 10) };
-        let mut hits = vec![Hits::default(); queries.len()];
+        let mut hits = vec![SearchHits::default(); queries.len()];
         view.scan_codes(&queries, set, &params, scratch, |number, found| hits[number] = found);
         hits
     };
@@ -87,9 +87,9 @@ fn a_scan_after_a_cancelled_one_finds_what_it_finds_by_itself() {
     // A threshold is there after 32 blocks of 79.
     for blocks in [1, 20, 33, 40, 50, 70, 78] {
         let mut scratch = SearchScratch::default();
-        assert!(scan(&half(0), blocks, &mut scratch).iter().all(Hits::is_cancelled));
+        assert!(scan(&half(0), blocks, &mut scratch).iter().all(SearchHits::is_cancelled));
         assert_eq!(scan(&half(1), usize::MAX, &mut scratch), odd, "{blocks}: other nodes");
-        assert!(scan(&half(0), blocks, &mut scratch).iter().all(Hits::is_cancelled));
+        assert!(scan(&half(0), blocks, &mut scratch).iter().all(SearchHits::is_cancelled));
         assert_eq!(scan(&half(0), usize::MAX, &mut scratch), even, "{blocks}: again");
     }
 }
@@ -146,7 +146,7 @@ fn all_that_estimate_and_score_allow_is_found() {
         (0..15_000).filter(|node| node % step == 0).for_each(|node| _ = allowed.insert(node));
         let slots: Vec<u32> = allowed.iter().collect();
         let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(k, k) };
-        let (mut prepared, mut products, mut estimates) = (Prepared::default(), Vec::new(), Vec::new());
+        let (mut prepared, mut products, mut estimates) = (PreparedQuery::default(), Vec::new(), Vec::new());
         let mut answered = 0;
         view.scan_codes(&queries, &allowed, &params, &mut SearchScratch::default(), |number, found| {
             answered += 1;

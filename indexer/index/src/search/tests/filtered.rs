@@ -88,7 +88,7 @@ fn a_scan_that_is_cancelled_or_of_another_dimension_finds_nothing() {
     }
     let params = SearchParams { allowed: Some(&allowed), ..SearchParams::new(3, 3) };
     let found = world.scan(&[queries[0], &[1.0; DIM + 1], queries[1]], &params);
-    assert!(found[0].hits.len() >= 3 && found[1] == Hits::default() && found[2].hits.len() >= 3);
+    assert!(found[0].hits.len() >= 3 && found[1] == SearchHits::default() && found[2].hits.len() >= 3);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_beam_among_allowed_nodes_pays_for_those_alone() {
         let (found, among_all) = (world.search(&queries, &params), world.search(&queries, &all));
         let recall = world.recall_of(&found, &params);
         assert!(recall > 0.95, "1 in {step}: {recall}");
-        let scored = |all: &[Hits<Scored>]| all.iter().map(|hits| hits.cost.scored).sum::<u64>();
+        let scored = |all: &[SearchHits<Scored>]| all.iter().map(|hits| hits.cost.scored).sum::<u64>();
         // Among all nodes, as many times more have to be scored as fewer are allowed.
         assert!(step == 1 || scored(&found) * (step as u64) < scored(&among_all) * 2, "1 in {step}");
         for (query, together) in queries.iter().zip(&found).take(10) {

@@ -7,7 +7,7 @@ mod filtered;
 use proptest::prelude::*;
 
 use super::*;
-use crate::graph::{Graph, Layer};
+use crate::graph::{Graph, GraphLayer};
 use crate::model::Metric;
 
 fn unit_rows(n: usize, dim: usize, seed: u64) -> Vec<f32> {
@@ -32,7 +32,7 @@ fn unit_rows(n: usize, dim: usize, seed: u64) -> Vec<f32> {
 fn complete_graph(n: usize) -> Graph {
     let lists: Vec<Vec<u32>> =
         (0..n as u32).map(|node| (0..n as u32).filter(|other| *other != node).collect()).collect();
-    Graph { entry: 0, layers: vec![Layer::from_lists((0..n as u32).collect(), &lists)] }
+    Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..n as u32).collect(), &lists)] }
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_search_ignores_links_to_nodes_that_do_not_exist() {
     let values = unit_rows(3, 4, 1);
     let rows = DenseRows::new(&values, 4);
     let graph =
-        Graph { entry: 0, layers: vec![Layer::from_lists(vec![0, 1, 2], &[vec![1, 9_000_000], vec![2], vec![]])] };
+        Graph { entry: 0, layers: vec![GraphLayer::from_lists(vec![0, 1, 2], &[vec![1, 9_000_000], vec![2], vec![]])] };
     let result = hnsw_search(&rows, &graph, rows.row(2), Metric::Cosine, 3, &mut HnswScratch::default());
     assert_eq!(result.hits.len(), 3);
     let nowhere = Graph { entry: 3, layers: graph.layers };

@@ -6,9 +6,9 @@ use std::path::Path;
 use super::{DIM, N, written};
 use crate::cancel::Never;
 use crate::format::header::{HEADER_LEN, HeaderFault, MAX_DIM};
-use crate::format::{Header, RowType, SectionKind};
+use crate::format::{RowType, SectionKind, ShardHeader};
 use crate::model::Metric;
-use crate::search::{Hits, NodeSet, Scored, SearchParams, SearchScratch, ShardView};
+use crate::search::{NodeSet, Scored, SearchHits, SearchParams, SearchScratch, ShardView};
 use crate::shard::DenseShard;
 
 /// Searches of every kind: they end, and what they find is there and has a score.
@@ -86,7 +86,7 @@ fn a_damaged_row_has_no_score_and_is_told() {
 
 /// The file with `bytes` at `at` of a section, and checksums that hold.
 fn sealed(intact: &[u8], kind: SectionKind, at: usize, bytes: &[u8]) -> Vec<u8> {
-    let mut header = Header::parse(intact, intact.len() as u64).unwrap();
+    let mut header = ShardHeader::parse(intact, intact.len() as u64).unwrap();
     let mut file = intact.to_vec();
     let entry = header.sections.iter_mut().find(|entry| entry.kind == kind).unwrap();
     let section = &mut file[entry.offset as usize..(entry.offset + entry.len) as usize];
@@ -117,7 +117,7 @@ fn damage_behind_right_checksums_panics_nothing() {
                     assert!(keys.find(key).ok().flatten().is_none_or(|node| keys.key(node) == key));
                 }
                 if shard.verify(&Never).problems.is_empty() {
-                    let whole = |found: &Hits<Scored>| {
+                    let whole = |found: &SearchHits<Scored>| {
                         let mut nodes: Vec<u32> = found.hits.iter().map(|hit| hit.node).collect();
                         nodes.sort_unstable();
                         nodes == (0..N).collect::<Vec<u32>>() && found.hits.iter().all(|hit| !hit.score.is_nan())
@@ -144,10 +144,10 @@ fn damage_behind_right_checksums_panics_nothing() {
 fn longer_vectors_than_sums_can_hold_are_refused() {
     let bench = Bench::new();
     let parse = |dim: u32| {
-        let header = Header::parse(&bench.intact, bench.intact.len() as u64).unwrap();
+        let header = ShardHeader::parse(&bench.intact, bench.intact.len() as u64).unwrap();
         let row_stride = RowType::F32.stride(dim as usize) as u32;
-        let bytes = Header { dim, row_stride, ..header }.to_bytes();
-        Header::parse(&bytes, bench.intact.len() as u64)
+        let bytes = ShardHeader { dim, row_stride, ..header }.to_bytes();
+        ShardHeader::parse(&bytes, bench.intact.len() as u64)
     };
     assert!(parse(MAX_DIM).is_ok());
     let Err(HeaderFault::Fault(fault)) = parse(MAX_DIM + 1) else { panic!("{:?}", parse(MAX_DIM + 1)) };

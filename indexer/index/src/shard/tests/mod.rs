@@ -10,11 +10,11 @@ use crate::cancel::Never;
 use crate::certificate::{Certificate, RecallPoint};
 use crate::error::Error;
 use crate::format::{RowType, SectionKind};
-use crate::graph::{Graph, Layer};
-use crate::layout::{Arranged, Layout};
+use crate::graph::{Graph, GraphLayer};
+use crate::layout::{Arranged, GraphLayout};
 use crate::model::{BuildRecord, Metric, ModelRecord};
 use crate::quant::{Codec, Codes};
-use crate::search::{DenseRows, Hits, Scored, SearchParams};
+use crate::search::{DenseRows, Scored, SearchHits, SearchParams};
 use crate::storage::HotBytes;
 
 pub(super) const DIM: usize = 5;
@@ -42,7 +42,10 @@ fn graph() -> Graph {
     let ring: Vec<Vec<u32>> = (0..N).map(|node| vec![(node + 1) % N, (node + N - 1) % N, (node + 5) % N]).collect();
     Graph {
         entry: 6,
-        layers: vec![Layer::from_lists((0..N).collect(), &ring), Layer::from_lists(vec![2, 6], &[vec![6], vec![2]])],
+        layers: vec![
+            GraphLayer::from_lists((0..N).collect(), &ring),
+            GraphLayer::from_lists(vec![2, 6], &[vec![6], vec![2]]),
+        ],
     }
 }
 
@@ -81,7 +84,7 @@ fn what_was_written_is_read() {
         Verified { bytes_read: fs_err::metadata(&path).unwrap().len(), ..Verified::default() }
     );
     assert_eq!((shard.len(), shard.meta(), shard.certificate().recall.len()), (12, &meta(DIM), 1));
-    let arranged = Layout::new(&graph()).unwrap();
+    let arranged = GraphLayout::new(&graph()).unwrap();
     assert_eq!(shard.graph().to_graph(), arranged.view().to_graph());
     assert_eq!(shard.graph().order(), arranged.order);
     let values = vectors();
@@ -107,7 +110,7 @@ fn a_shard_that_does_not_fit_into_memory_finds_the_same() {
     let values = vectors();
     let queries: Vec<&[f32]> = values.chunks(DIM).collect();
     let search = |shard: &DenseShard, queries: &[&[f32]]| {
-        let mut all = vec![Hits::default(); queries.len()];
+        let mut all = vec![SearchHits::default(); queries.len()];
         shard.search_batch(queries, &SearchParams::new(3, 8), |number, hits| all[number] = hits);
         all
     };
@@ -187,7 +190,7 @@ fn ties_are_broken_by_key_at_the_cut_too() {
     let path = dir.path().join(DENSE_FILE);
     let values: Vec<f32> = (0..4).flat_map(|_| [1.0, 0.0]).collect();
     let lists: Vec<Vec<u32>> = (0..4).map(|node| (0..4).filter(|other| *other != node).collect()).collect();
-    let graph = Graph { entry: 0, layers: vec![Layer::from_lists((0..4).collect(), &lists)] };
+    let graph = Graph { entry: 0, layers: vec![GraphLayer::from_lists((0..4).collect(), &lists)] };
     let keys = ["d", "b", "c", "a"].map(String::from);
     let rows = DenseRows::new(&values, 2);
     let arranged = arranged(&graph, &rows);
@@ -201,8 +204,9 @@ fn ties_are_broken_by_key_at_the_cut_too() {
     };
     write(&path, &input).unwrap();
     let shard = DenseShard::open(&path).unwrap();
-    let keys =
-        |found: Hits<Scored>| found.hits.iter().map(|hit| shard.keys().key(hit.node).to_owned()).collect::<Vec<_>>();
+    let keys = |found: SearchHits<Scored>| {
+        found.hits.iter().map(|hit| shard.keys().key(hit.node).to_owned()).collect::<Vec<_>>()
+    };
     assert_eq!(keys(shard.search_exact(&[1.0, 0.0], 2, None)), ["a", "b"]);
     assert_eq!(keys(shard.search(&[1.0, 0.0], &SearchParams::new(2, 4))), ["a", "b"]);
 }
@@ -227,7 +231,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     assert!(refuse(&ShardInput { keys: &keys[1..], ..good }).contains("keys of a shard: expected 12, got 11"));
     let other = super::tests::meta(6);
     assert!(refuse(&ShardInput { meta: &other, ..good }).contains("expected 6, got 5"));
-    let small = Arranged { layout: Layout::default(), codes: arranged.codes.clone() };
+    let small = Arranged { layout: GraphLayout::default(), codes: arranged.codes.clone() };
     assert!(refuse(&ShardInput { arranged: &small, ..good }).contains("expected 12, got 0 slots, 12 codes"));
 }
 

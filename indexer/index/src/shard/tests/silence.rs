@@ -5,7 +5,7 @@ use super::damage::Bench;
 use super::{DIM, N, vectors};
 use crate::error::Error;
 use crate::format::SectionKind;
-use crate::search::{Completeness, Hits, NodeSet, Scored, SearchParams};
+use crate::search::{Completeness, NodeSet, Scored, SearchHits, SearchParams};
 use crate::shard::DenseShard;
 
 /// No slot, node or offset of the shard.
@@ -14,7 +14,7 @@ const OUTSIDE: [u32; 4] = [N, 1 << 30, i32::MAX as u32, u32::MAX];
 const NAN: u32 = 0x7FC0_0000;
 
 /// Every kind of search for every vector of the shard.
-fn answers(shard: &DenseShard) -> Vec<Hits<Scored>> {
+fn answers(shard: &DenseShard) -> Vec<SearchHits<Scored>> {
     let mut allowed = NodeSet::new(shard.len());
     allowed.extend((0..N).filter(|node| node % 3 == 0));
     let mut all = Vec::new();
@@ -29,7 +29,7 @@ fn answers(shard: &DenseShard) -> Vec<Hits<Scored>> {
 }
 
 /// Each answer is that of an intact shard, or says that it may not be; and then the shard says which file it is, and what to do.
-fn assert_told(shard: &DenseShard, intact: &[Hits<Scored>], place: &str) {
+fn assert_told(shard: &DenseShard, intact: &[SearchHits<Scored>], place: &str) {
     for (got, intact) in answers(shard).iter().zip(intact) {
         if got.completeness == Completeness::Damaged {
             let damage = shard.damage().unwrap().to_string();
