@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_files::npy::NpyError;
 use dyad_proto::client::ClientError;
 
@@ -71,6 +71,6 @@ impl Error {
 }
 
 /// Refuses to go on with a run that was cancelled.
-pub(crate) fn check(cancel: &Cancellation) -> Result<()> {
+pub(crate) fn check(cancel: &JobCancellation) -> Result<()> {
     if cancel.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 
 use crate::error::Error;
 
@@ -52,13 +52,13 @@ pub struct JobControl<'a> {
     /// Receives the progress.
     pub progress: &'a dyn JobProgress,
     /// Once cancelled, the job ends with [`Error::Cancelled`].
-    pub cancel: &'a Cancellation,
+    pub cancel: &'a JobCancellation,
 }
 
 impl JobControl<'static> {
     /// Reports nothing and is never cancelled.
     pub fn silent() -> Self {
-        static NEVER: LazyLock<Cancellation> = LazyLock::new(Cancellation::new);
+        static NEVER: LazyLock<JobCancellation> = LazyLock::new(JobCancellation::new);
         Self { progress: &Silent, cancel: &NEVER }
     }
 }

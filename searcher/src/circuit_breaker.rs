@@ -27,10 +27,10 @@ const LEAST_TIME_PER_TEXT: Duration = Duration::from_millis(5);
 
 /// The circuit breaker of one service.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CircuitBreaker(Arc<Mutex<State>>);
+pub(crate) struct CircuitBreaker(Arc<Mutex<BreakerState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct BreakerState {
     /// Since the last call that ended in time.
     late: u32,
     /// When the first and the last of these began.
@@ -41,7 +41,7 @@ struct State {
     next_probe: Option<Instant>,
 }
 
-impl State {
+impl BreakerState {
     /// Whether a call may be made; else the time until the next probe, and whether one is due now.
     fn admit(&mut self, now: Instant) -> Result<(), (Duration, bool)> {
         let Some(due) = self.next_probe else { return Ok(()) };
@@ -95,7 +95,7 @@ impl Drop for Call {
 }
 
 impl CircuitBreaker {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BreakerState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,25 +167,25 @@ mod tests {
         }
 
         /// A call that began then was given up; whether the circuit is open afterwards.
-        fn late(&self, state: &mut State, began: u64) -> bool {
+        fn late(&self, state: &mut BreakerState, began: u64) -> bool {
             state.be_late(self.at(began), self.at(began + TIME), LEAST_TIME);
             state.next_probe.is_some()
         }
 
-        fn end(&self, state: &mut State, began: u64, ended: u64, is_answer: bool) {
+        fn end(&self, state: &mut BreakerState, began: u64, ended: u64, is_answer: bool) {
             state.end(self.at(began), self.at(ended), is_answer);
         }
     }
 
-    fn opened(clock: &Clock) -> State {
-        let mut state = State::default();
+    fn opened(clock: &Clock) -> BreakerState {
+        let mut state = BreakerState::default();
         assert!((0..8).all(|call| clock.late(&mut state, call * 150) == (call == 7)));
         state
     }
 
     #[test]
     fn eight_late_calls_over_a_second_open_it_and_one_probe_a_second_is_due() {
-        let (clock, mut state) = (Clock(Instant::now()), State::default());
+        let (clock, mut state) = (Clock(Instant::now()), BreakerState::default());
         // Together, however many.
         assert!((0..100).all(|_| !clock.late(&mut state, 0)));
         assert!(!clock.late(&mut state, 999));
@@ -195,9 +195,9 @@ mod tests {
         let due: Vec<u64> = (2_300..6_000).step_by(10).filter(|ms| state.admit(clock.at(*ms)).unwrap_err().1).collect();
         assert_eq!(due, [2_300, 3_300, 4_300, 5_300]);
         // Seven over a second do not, nor do calls with little time.
-        let mut state = State::default();
+        let mut state = BreakerState::default();
         assert!((0..7).all(|call| !clock.late(&mut state, call * 1_000)));
-        let mut state = State::default();
+        let mut state = BreakerState::default();
         (0..100u64).for_each(|call| state.be_late(clock.at(call * 100), clock.at(call * 100 + 99), LEAST_TIME));
         assert_eq!(state.admit(clock.at(20_000)), Ok(()));
     }
@@ -218,7 +218,7 @@ mod tests {
             clock.end(&mut state, 2_500, 3_501, is_answer);
             assert_eq!(state.next_probe.is_none(), is_answer);
         }
-        let mut state = State::default();
+        let mut state = BreakerState::default();
         (0..100).for_each(|call| {
             assert!(!clock.late(&mut state, call * 1_000));
             if call % 5 == 0 {
@@ -226,7 +226,7 @@ mod tests {
             }
         });
         // Nobody there for long: as if it did not answer.
-        let mut state = State::default();
+        let mut state = BreakerState::default();
         (0..8).for_each(|call| clock.end(&mut state, call * 150, call * 150 + 1_001, false));
         assert!(state.next_probe.is_some());
     }

@@ -103,18 +103,18 @@ impl CacheKind {
 }
 
 /// Histograms of times.
-type Times<L> = Family<L, Histogram, fn() -> Histogram>;
+type TimeHistograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// The metrics of one searcher.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct SearcherMetrics {
     registry: Mutex<Registry>,
     requests: Family<CallLabels, Counter>,
-    request_time: Times<CallOnly>,
+    request_time: TimeHistograms<CallOnly>,
     answers: Family<ModeLabels, Counter>,
     degraded: Counter,
     truncated: Counter,
-    stages: Times<StageLabels>,
+    stages: TimeHistograms<StageLabels>,
     cache_hits: Family<CacheLabels, Counter>,
     cache_misses: Family<CacheLabels, Counter>,
     out_of_distribution: Counter,
@@ -128,13 +128,13 @@ fn times() -> Histogram {
     Histogram::new(exponential_buckets(0.000_05, 2.0, 19))
 }
 
-impl Default for Metrics {
+impl Default for SearcherMetrics {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Metrics {
+impl SearcherMetrics {
     /// All of them at zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("dyad_searcher");
@@ -247,7 +247,7 @@ fn call_of(path: &str) -> String {
     path.trim_start_matches('/').split_once('/').map_or_else(|| path.to_owned(), of)
 }
 
-impl CallObserver for Metrics {
+impl CallObserver for SearcherMetrics {
     fn answered(&self, path: Option<&str>, status: Code, time: Duration) {
         // Paths that lead nowhere are one call, so that strangers cannot make new series.
         self.call(path.map_or_else(|| NO_CALL.to_owned(), call_of), status_name(status), time);
@@ -257,14 +257,14 @@ impl CallObserver for Metrics {
 /// Counts a call when it is dropped: also one whose client has left.
 #[derive(Debug)]
 pub(crate) struct CountedCall {
-    metrics: Arc<Metrics>,
+    metrics: Arc<SearcherMetrics>,
     call: &'static str,
     came: Instant,
     status: &'static str,
 }
 
 impl CountedCall {
-    pub(crate) fn new(metrics: &Arc<Metrics>, call: &'static str) -> Self {
+    pub(crate) fn new(metrics: &Arc<SearcherMetrics>, call: &'static str) -> Self {
         Self { metrics: Arc::clone(metrics), call, came: Instant::now(), status: status_name(Code::Cancelled) }
     }
 

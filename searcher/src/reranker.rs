@@ -21,14 +21,14 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 pub struct Reranker {
     model: v1::ModelInfo,
     fingerprint: Arc<str>,
-    place: Place,
+    place: RerankerPlace,
     /// Whether it has failed for the last question, so that this is logged once.
     is_down: AtomicBool,
 }
 
 /// Where it runs.
 #[derive(Debug)]
-enum Place {
+enum RerankerPlace {
     #[cfg(feature = "torch")]
     Here(dyad_encoder::serve::Handle),
     Service(Box<EncoderClient>, CircuitBreaker),
@@ -52,7 +52,7 @@ fn request(query: String, texts: Vec<String>) -> v1::ScoreRequest {
 }
 
 impl Reranker {
-    fn new(model: v1::ModelInfo, place: Place) -> Result<Self> {
+    fn new(model: v1::ModelInfo, place: RerankerPlace) -> Result<Self> {
         if model.kind() != v1::ModelKind::CrossEncoder {
             let name = &model.name;
             let reason = format!("`{name}` embeds single texts. A cross encoder is needed, which scores pairs");
@@ -79,14 +79,14 @@ impl Reranker {
                 connected => break connected.map_err(|error| of_client(&error))?,
             }
         };
-        Self::new(model, Place::Service(Box::new(client), CircuitBreaker::default()))
+        Self::new(model, RerankerPlace::Service(Box::new(client), CircuitBreaker::default()))
     }
 
     /// Loads a model directory into this process.
     #[cfg(feature = "torch")]
     pub async fn load(model: &std::path::Path, options: crate::question::LocalOptions) -> Result<Self> {
         let compute = options.compute().map_err(|reason| failed(&reason, false))?;
-        let (directory, options) = (model.to_owned(), dyad_encoder::serve::Options::new(compute));
+        let (directory, options) = (model.to_owned(), dyad_encoder::serve::ServedModelOptions::new(compute));
         let start = move || dyad_encoder::serve::Handle::start(&directory, options);
         let started = tokio::task::spawn_blocking(start).await;
         let handle = started.map_err(|error| failed(&error, false))?.map_err(|error| failed(&error, false))?;
@@ -104,7 +104,7 @@ impl Reranker {
             kind: kind.into(),
             ..v1::ModelInfo::default()
         };
-        Self::new(model, Place::Here(handle))
+        Self::new(model, RerankerPlace::Here(handle))
     }
 
     /// The model.
@@ -121,10 +121,10 @@ impl Reranker {
     pub async fn check(&self) -> Result<()> {
         match &self.place {
             #[cfg(feature = "torch")]
-            Place::Here(handle) if handle.has_ended() => Err(failed(&"the model has stopped", true)),
+            RerankerPlace::Here(handle) if handle.has_ended() => Err(failed(&"the model has stopped", true)),
             #[cfg(feature = "torch")]
-            Place::Here(_) => Ok(()),
-            Place::Service(client, breaker) => {
+            RerankerPlace::Here(_) => Ok(()),
+            RerankerPlace::Service(client, breaker) => {
                 let info = tokio::time::timeout(CHECK, client.info()).await;
                 let info = info.map_err(|_| failed(&format!("no answer within {CHECK:?}"), true))?;
                 self.check_fingerprint(&info.map_err(|error| of_client(&error))?.fingerprint)?;
@@ -151,12 +151,12 @@ impl Reranker {
         let scoring = async {
             match &self.place {
                 #[cfg(feature = "torch")]
-                Place::Here(handle) => {
+                RerankerPlace::Here(handle) => {
                     let options = dyad_encoder::serve::EncodeOptions::until(deadline);
                     let scored = handle.score(question, texts, true, options).await;
                     scored.map(|scored| scored.vectors).map_err(|error| failed(&error, true))
                 }
-                Place::Service(client, breaker) => {
+                RerankerPlace::Service(client, breaker) => {
                     let prober = client.clone();
                     let probe = async move {
                         let texts = vec![GOLDEN.to_owned()];

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_files::{DirLock, LockError};
 use xxhash_rust::xxh3::Xxh3;
 use zerocopy::IntoBytes as _;
@@ -53,7 +53,7 @@ pub struct Ready {
 
 /// Reads or makes the vectors of a workload; `note` hears what takes time. [`Error::Interrupted`] soon after it is
 /// cancelled.
-pub fn prepare(workload: &Workload, cache: &Path, cancel: &Cancellation, note: &dyn Fn(&str)) -> Result<Ready> {
+pub fn prepare(workload: &Workload, cache: &Path, cancel: &JobCancellation, note: &dyn Fn(&str)) -> Result<Ready> {
     let data = &workload.data;
     let cache = fs_err::canonicalize(cache)?;
     let [base_path, queries_path] = ["base.npy", "queries.npy"].map(|name| cache.join(name));
@@ -173,7 +173,13 @@ impl Raw {
     }
 
     /// Neighbours must be as many as queries, deep enough, ids of rows, and for a few queries as near as the exact ones.
-    fn check_truth(&self, truth: &Neighbours, path: &Path, workload: &Workload, cancel: &Cancellation) -> Result<()> {
+    fn check_truth(
+        &self,
+        truth: &Neighbours,
+        path: &Path,
+        workload: &Workload,
+        cancel: &JobCancellation,
+    ) -> Result<()> {
         let (queries, rows, wanted) = (self.queries.len(), self.base.len(), workload.k.min(self.base.len()));
         let fail = |field: &str, expected: String, got: String| Err(Error::malformed(path, field, expected, got));
         if truth.len() != queries {

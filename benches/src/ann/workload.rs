@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use serde::{Deserialize, Serialize};
 
 use super::cells::Filters;
@@ -157,5 +157,5 @@ pub struct Job<'a> {
     /// For any other answer of a worker.
     pub deadline: Duration,
     /// Ends the run.
-    pub cancel: Cancellation,
+    pub cancel: JobCancellation,
 }

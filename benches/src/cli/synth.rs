@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use dyad_command::{Cancellation, ProgressBar};
+use dyad_command::{JobCancellation, ProgressBar};
 
 use crate::dataset::synthetic::Synthetic;
 use crate::dataset::{exact, read_vectors, write_neighbours};
@@ -40,7 +40,7 @@ impl Synth {
         drop(bar);
         if let Some(k) = neighbours {
             let (base, queries) = (read_vectors(&base)?, read_vectors(&queries)?);
-            let (found, scores) = exact(&base, &queries, usize::from(k), parameters.metric(), &Cancellation::new())?;
+            let (found, scores) = exact(&base, &queries, usize::from(k), parameters.metric(), &JobCancellation::new())?;
             write_neighbours(&out.join("neighbours.ibin"), &found, &scores)?;
         }
         Ok(())

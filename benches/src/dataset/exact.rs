@@ -3,7 +3,7 @@
 //! The index's scan finds some more candidates than wanted by f32 scores; those are scored again in f64, so that the order does not
 //! hang on rounding.
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_index::search::{Completeness, DenseRows, NodeSet, Scored, SearchHits, exact_scan};
 use rayon::prelude::*;
 
@@ -22,7 +22,7 @@ pub fn exact(
     queries: &Matrix,
     k: usize,
     metric: Metric,
-    cancel: &Cancellation,
+    cancel: &JobCancellation,
 ) -> Result<(Neighbours, Vec<f32>)> {
     nearest((base, queries, metric), k, None, cancel)
 }
@@ -34,7 +34,7 @@ pub fn exact_among(
     k: usize,
     metric: Metric,
     allowed: &NodeSet,
-    cancel: &Cancellation,
+    cancel: &JobCancellation,
 ) -> Result<(Neighbours, Vec<f32>)> {
     nearest((base, queries, metric), k, Some(allowed), cancel)
 }
@@ -43,7 +43,7 @@ fn nearest(
     (base, queries, metric): (&Matrix, &Matrix, Metric),
     k: usize,
     allowed: Option<&NodeSet>,
-    cancel: &Cancellation,
+    cancel: &JobCancellation,
 ) -> Result<(Neighbours, Vec<f32>)> {
     let k = k.min(allowed.map_or(base.len(), NodeSet::len));
     let rows = DenseRows::new(base.values(), base.dim());
@@ -89,7 +89,7 @@ mod tests {
         // 130 queries are more than two groups.
         let (base, queries) = (matrix(3_000, 100, 7), matrix(130, 100, 99));
         for metric in [Metric::Ip, Metric::Dot, Metric::L2] {
-            let (found, scores) = exact(&base, &queries, 12, metric, &Cancellation::new()).unwrap();
+            let (found, scores) = exact(&base, &queries, 12, metric, &JobCancellation::new()).unwrap();
             assert_eq!((found.len(), found.k(), scores.len()), (130, 12, 130 * 12));
             for (number, query) in queries.rows().enumerate() {
                 assert_eq!(found.row(number), oracle(&base, query, 12, metric), "{metric:?} {number}");
@@ -103,7 +103,7 @@ mod tests {
         let mut allowed = NodeSet::new(base.len());
         allowed.extend((0..900).filter(|row| row % 7 == 3));
         for (k, expected) in [(12, 12), (200, 129)] {
-            let (found, _) = exact_among(&base, &queries, k, Metric::L2, &allowed, &Cancellation::new()).unwrap();
+            let (found, _) = exact_among(&base, &queries, k, Metric::L2, &allowed, &JobCancellation::new()).unwrap();
             assert_eq!((found.len(), found.k()), (70, expected));
             for (number, query) in queries.rows().enumerate() {
                 let mut all = oracle(&base, query, base.len(), Metric::L2);
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_scan_can_be_ended() {
         let rows = matrix(3, 2, 7);
-        let cancel = Cancellation::new();
+        let cancel = JobCancellation::new();
         cancel.cancel();
         let ended = exact(&rows, &rows, 1, Metric::L2, &cancel);
         assert!(matches!(ended, Err(Error::Interrupted)));
@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn fewer_rows_than_wanted_are_all_given_and_equal_ones_by_number() {
         let base = Matrix::new(2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
-        let (found, _) = exact(&base, &Matrix::new(2, vec![1.0, 0.0]), 10, Metric::Ip, &Cancellation::new()).unwrap();
+        let (found, _) =
+            exact(&base, &Matrix::new(2, vec![1.0, 0.0]), 10, Metric::Ip, &JobCancellation::new()).unwrap();
         assert_eq!((found.k(), found.row(0)), (3, &[0, 2, 1][..]));
     }
 }

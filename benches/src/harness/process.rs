@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ pub(crate) struct Worker {
     listener: Option<JoinHandle<()>>,
     /// For each reply.
     deadline: Duration,
-    cancel: Cancellation,
+    cancel: JobCancellation,
     gone: bool,
     /// Removed after the process has ended.
     limit: Option<MemoryLimit>,
@@ -77,7 +77,12 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts a worker in a process group of its own, so that Ctrl-C reaches only the harness, which then ends it.
-    pub(crate) fn start(engine: &str, mut command: Command, deadline: Duration, cancel: Cancellation) -> Result<Self> {
+    pub(crate) fn start(
+        engine: &str,
+        mut command: Command,
+        deadline: Duration,
+        cancel: JobCancellation,
+    ) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|source| {
             let program = command.get_program().to_string_lossy();

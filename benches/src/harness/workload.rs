@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -117,7 +117,7 @@ pub struct Job<'a, S> {
     /// For each answer of a worker.
     pub deadline: Duration,
     /// Ends the run.
-    pub cancel: Cancellation,
+    pub cancel: JobCancellation,
 }
 
 impl<S: Shape> Job<'_, S> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 
 use super::arrivals::{Ask, Mix, Times};
 use super::tally::{NOT_SENT, Reply, Sent, Tally, UNANSWERED, failed};
@@ -61,7 +61,7 @@ pub(super) struct Pass {
     pub(super) questions: usize,
     /// Whether the tally is to have windows.
     pub(super) has_windows: bool,
-    pub(super) cancel: Cancellation,
+    pub(super) cancel: JobCancellation,
 }
 
 /// A pass that is under way.

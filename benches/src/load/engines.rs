@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_index::{Snapshot, manifest};
 use dyad_proto::client::{AdminClient, ClientConfig, SearcherClient};
 use dyad_proto::v1;
@@ -51,7 +51,7 @@ impl Engines {
         workload: &Workload,
         names: &[String],
         place: &Place,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
         note: &dyn Fn(&str),
     ) -> Result<Self> {
         let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| ENGINES.contains(name)).collect();

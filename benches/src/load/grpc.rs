@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes};
-use dyad_proto::client::{ClientConfig, ClientError, Connection, connect};
+use dyad_proto::client::{ClientConfig, ClientConnection, ClientError, connect};
 use dyad_proto::limits::MAX_MESSAGE_BYTES;
 use prost::Message;
 use tokio::runtime::Handle;
@@ -29,7 +29,7 @@ use crate::error::Result;
 
 /// A server over gRPC; nothing is retried.
 pub(super) struct Grpc {
-    connections: Vec<Connection>,
+    connections: Vec<ClientConnection>,
     next: AtomicUsize,
     /// Each question in each kind, as a message.
     encoded: Vec<Bytes>,
@@ -122,7 +122,7 @@ const SEARCH_BATCH: &str = "/dyad.v1.Searcher/SearchBatch";
 
 /// One call, as the generated client makes it.
 async fn call<R: Message + Default + 'static>(
-    channel: Connection,
+    channel: ClientConnection,
     path: &'static str,
     message: Bytes,
     deadline: Duration,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use serde_json::json;
 
 use super::arrivals::{Mix, Times};
@@ -53,7 +53,7 @@ pub struct Job<'a> {
     /// What is made of corpora, and scratch files.
     pub cache: PathBuf,
     /// Ends the run.
-    pub cancel: Cancellation,
+    pub cancel: JobCancellation,
 }
 
 /// One load.

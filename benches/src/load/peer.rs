@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_proto::v1;
 use serde::Deserialize;
 use serde_json::json;
@@ -51,7 +51,7 @@ impl Peer {
         workload: &Workload,
         requests: &Requests,
         (programs, cache): (&Programs, &Path),
-        (deadline, cancel): (Duration, &Cancellation),
+        (deadline, cancel): (Duration, &JobCancellation),
     ) -> Result<Self> {
         let refused = |problem: &str| Error::Refused(format!("{name}: {problem}"));
         let [kind] = requests.kinds.as_slice() else {

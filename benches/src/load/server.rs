@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 
 use super::workload::ServerFiles;
 use crate::error::{Error, Result, check};
@@ -35,7 +35,7 @@ impl Server {
 
     /// Starts `dyad-searcher serve` on a free port of the loopback device, in a process group of its own, and waits until it listens. Its
     /// log goes to a file.
-    pub(super) fn start(searcher: &Path, files: &ServerFiles, log: &Path, cancel: &Cancellation) -> Result<Self> {
+    pub(super) fn start(searcher: &Path, files: &ServerFiles, log: &Path, cancel: &JobCancellation) -> Result<Self> {
         let (Some(index), Some(tower)) = (&files.index, &files.question_tower) else {
             let expected = "a server needs `server.index` and `server.question_tower` in the workload, or --index and --question-tower";
             return Err(Error::Refused(format!("{expected}; or give the URL of a running one with --server")));

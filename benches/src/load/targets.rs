@@ -7,8 +7,8 @@ use std::time::Duration;
 use dyad_index::{Certificate, Never, Snapshot};
 use dyad_proto::access::Caller;
 use dyad_searcher::fusion::Fusion;
-use dyad_searcher::plan::Plan;
-use dyad_searcher::run::{Admission, Engine};
+use dyad_searcher::plan::SearchPlan;
+use dyad_searcher::run::{Engine, QueuePolicy};
 use tokio::runtime::Handle;
 use tonic::Status;
 
@@ -59,7 +59,7 @@ impl Workers {
 struct Searched {
     snapshot: Snapshot,
     /// By kind.
-    plans: Vec<Plan>,
+    plans: Vec<SearchPlan>,
     vectors: Matrix,
 }
 
@@ -74,11 +74,11 @@ impl Library {
 }
 
 /// The plans of all kinds, each of which has to be a ranking by vectors alone.
-fn plans(snapshot: &Snapshot, requests: &Requests) -> Result<Vec<Plan>, String> {
+fn plans(snapshot: &Snapshot, requests: &Requests) -> Result<Vec<SearchPlan>, String> {
     let certificates: Vec<&Certificate> =
         snapshot.shards().iter().map(dyad_index::snapshot::Shard::certificate).collect();
     let plan = |kind: &super::workload::Kind| {
-        let plan = Plan::new(&kind.request, Duration::MAX, &certificates, Fusion::default());
+        let plan = SearchPlan::new(&kind.request, Duration::MAX, &certificates, Fusion::default());
         if plan.dense.is_none() || plan.text_depth.is_some() || plan.group_by.is_some() {
             let problem = "expected MODE_DENSE without `group_by`. Leave the engine out, or the kind";
             return Err(format!("kind `{}`: {problem}", kind.name));
@@ -133,7 +133,8 @@ impl Target for InProcess {
         let (engine, deadline) = (Arc::clone(&self.engine), self.deadline);
         let request = self.requests.request(*ask, Form::Vector);
         self.runtime.spawn(async move {
-            let found = Box::pin(engine.search(request, &Caller::default(), Some(deadline), Admission::Refused)).await;
+            let found =
+                Box::pin(engine.search(request, &Caller::default(), Some(deadline), QueuePolicy::Refused)).await;
             done(vec![match found {
                 Ok((answer, _)) if answer.response.degraded => Reply::Failed(DEGRADED.into()),
                 Ok((answer, _)) => Reply::Answered(answer.hits.into_iter().map(|answer| answer.hit.key).collect()),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use proptest::prelude::*;
 
 use super::arrivals::{Arrivals, Ask, Mix, Times};
@@ -32,7 +32,7 @@ fn pass(measured: Duration) -> Pass {
         kinds: 1,
         questions: 10,
         has_windows: false,
-        cancel: Cancellation::new(),
+        cancel: JobCancellation::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyad_corpus::examples::{ExampleOptions, ExampleReader};
-use dyad_encoder::data::{Candidates, DataError, MiningEncoder, mine_file, score_file};
+use dyad_encoder::data::{DataError, MiningEncoder, NegativeCandidates, mine_file, score_file};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::train::Config;
 use dyad_encoder::{CrossEncoder, Model};
@@ -49,7 +49,7 @@ impl Derived {
             }
             note(&format!("examples {name}, seed {seed}: mining by {by}"));
             let corpus = mine.corpus.as_ref().map(|corpus| PathBuf::from(places.fill(&corpus.to_string_lossy(), seed)));
-            let candidates = corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
+            let candidates = corpus.as_deref().map_or(NegativeCandidates::Positives, NegativeCandidates::Corpus);
             let encoder = MiningEncoder { model: &model, budget, titles: true, context: None };
             mine_file(encoder, &|| Ok(vec![open()?]), candidates, &mine.options(seed), &out, go_on).map(|_| ())
         } else {

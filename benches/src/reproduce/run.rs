@@ -1,7 +1,7 @@
 //! All trials of a table, in order; then what is finished of it.
 
 use anyhow::anyhow;
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 
 use super::settings::{Override, settings};
 use super::table::{Places, Table};
@@ -22,7 +22,7 @@ pub(crate) struct Job<'a> {
     pub(crate) overrides: Vec<Override>,
     /// As it was given, for the record.
     pub(crate) command: String,
-    pub(crate) cancel: Cancellation,
+    pub(crate) cancel: JobCancellation,
 }
 
 /// What is finished of a table.

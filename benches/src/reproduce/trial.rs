@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::examples::ExampleOptions;
 use dyad_encoder::loss::Similarity;
 use dyad_encoder::model::{Model, VectorLength};
@@ -79,7 +79,7 @@ pub(super) struct Todo<'a> {
     pub(super) config: &'a Config,
     pub(super) table: &'a Table,
     pub(super) places: &'a Places,
-    pub(super) cancel: &'a Cancellation,
+    pub(super) cancel: &'a JobCancellation,
     /// Of this trial.
     pub(super) folder: PathBuf,
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 use dyad_encoder::data::{Cursor, TrainBatch};
 use dyad_encoder::model::Model;
 use dyad_encoder::tokenize::Tokens;
-use dyad_encoder::train::{Config, Length, Step};
+use dyad_encoder::train::{Config, Length, TrainingStep};
 use dyad_encoder::{Compute, Device, Dtype, Tower};
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn answer(trainer: &mut Option<Trainer>, request: Request, dtype: Dtype, chunk: 
 /// An open model and its batches.
 #[derive(Debug)]
 struct Trainer {
-    step: Step,
+    step: TrainingStep,
     batches: Vec<TrainBatch>,
     tokens: u64,
 }
@@ -88,7 +88,7 @@ impl Trainer {
         let stage = config.stages.first().context("settings of the trainer: no stage")?;
         let learned = Model::open_for_training(model, &compute)?;
         let length = Length { steps: u64::MAX, batches: u64::MAX };
-        let step = Step::new(learned, model, stage, &compute, length)?;
+        let step = TrainingStep::new(learned, model, stage, &compute, length)?;
         Ok(Self { step, batches: Vec::new(), tokens: 0 })
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use dyad_bench::ann::{Job, Measured, Workload, prepare, run};
 use dyad_bench::error::Error;
 use dyad_bench::harness::Programs;
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ impl Bench {
         Some(Self { dir, workload })
     }
 
-    pub(crate) fn job(&self, engines: &[&str], cancel: &Cancellation) -> Job<'_> {
+    pub(crate) fn job(&self, engines: &[&str], cancel: &JobCancellation) -> Job<'_> {
         let script = self.dir.path().join("fake_worker.py");
         Job {
             workload: &self.workload,
@@ -63,9 +63,9 @@ impl Bench {
     }
 
     fn measure(&self, engines: &[&str]) -> Measured {
-        let job = self.job(engines, &Cancellation::new());
+        let job = self.job(engines, &JobCancellation::new());
         fs_err::create_dir_all(&job.cache).unwrap();
-        let ready = prepare(&self.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
+        let ready = prepare(&self.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
         run(&job, &ready, &|_| {}).unwrap()
     }
 
@@ -186,12 +186,12 @@ fn a_worker_that_is_late_is_killed() {
 
 #[test]
 fn an_interrupt_ends_the_run_and_its_workers() {
-    let cancel = Cancellation::new();
+    let cancel = JobCancellation::new();
     let Some(bench) = Bench::new() else { return };
     let mut job = bench.job(&["dyad", "hangs-20"], &cancel);
     job.deadline = Duration::from_secs(100);
     fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
     let log = bench.dir.path().join("log");
     let hangs = move || {
         let until = Instant::now() + Duration::from_secs(50);
@@ -218,8 +218,8 @@ fn an_index_is_kept_where_that_is_asked_for_and_vectors_and_settings_are_the_sam
     let Some(mut bench) = Bench::new() else { return };
     let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
     let measure = |bench: &Bench, keep_indexes: bool| {
-        let job = Job { keep_indexes, ..bench.job(&["dyad", "fake-20"], &Cancellation::new()) };
-        let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
+        let job = Job { keep_indexes, ..bench.job(&["dyad", "fake-20"], &JobCancellation::new()) };
+        let ready = prepare(&bench.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
         run(&job, &ready, &|_| {}).unwrap()
     };
     fs_err::create_dir_all(bench.dir.path().join("cache")).unwrap();
@@ -254,11 +254,15 @@ fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
     assert_eq!(sweep("fake-20", &measured), [3, 10]);
     assert_eq!(sweep("fake-30", &measured), [4, 10], "its own before its family's");
     assert_eq!(sweep("dyad", &measured), [2, 5, 9, 10]);
-    let ready =
-        prepare(&bench.workload, &bench.job(&["dyad"], &Cancellation::new()).cache, &Cancellation::new(), &|_| {})
-            .unwrap();
+    let ready = prepare(
+        &bench.workload,
+        &bench.job(&["dyad"], &JobCancellation::new()).cache,
+        &JobCancellation::new(),
+        &|_| {},
+    )
+    .unwrap();
     let swept = |name: &str| {
-        let mut job = bench.job(&["dyad", "family"], &Cancellation::new());
+        let mut job = bench.job(&["dyad", "family"], &JobCancellation::new());
         job.swept = vec![name.to_owned()];
         run(&job, &ready, &|_| {})
     };
@@ -270,10 +274,10 @@ fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
 
 #[test]
 fn an_interrupt_while_vectors_are_made_is_seen() {
-    let cancel = Cancellation::new();
+    let cancel = JobCancellation::new();
     cancel.cancel();
     let Some(bench) = Bench::new() else { return };
-    let cache = bench.job(&["dyad"], &Cancellation::new()).cache;
+    let cache = bench.job(&["dyad"], &JobCancellation::new()).cache;
     fs_err::create_dir_all(&cache).unwrap();
     assert!(matches!(prepare(&bench.workload, &cache, &cancel, &|_| {}), Err(Error::Interrupted)));
 }
@@ -313,10 +317,10 @@ fn every_workload_of_the_repository_can_be_read() {
 #[test]
 fn a_program_that_is_not_there_is_named() {
     let Some(bench) = Bench::new() else { return };
-    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
+    let mut job = bench.job(&["dyad", "fake-20"], &JobCancellation::new());
     job.programs.python = PathBuf::from("/nowhere/python");
     fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
     let measured = run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(names(&measured), ["dyad"]);
     let (_, error) = &measured.failures[0];

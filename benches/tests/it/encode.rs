@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use dyad_bench::encode::{Encode, Job, Measured, Workload};
 use dyad_bench::error::Error;
 use dyad_bench::harness::{Programs, run};
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -93,7 +93,7 @@ impl Bench {
         self.dir.path().join(name)
     }
 
-    fn job(&self, engines: &[&str], cancel: &Cancellation) -> Job<'_> {
+    fn job(&self, engines: &[&str], cancel: &JobCancellation) -> Job<'_> {
         let script = self.path("fake_encoder.py");
         let cache = self.path("cache");
         fs_err::create_dir_all(&cache).unwrap();
@@ -109,7 +109,7 @@ impl Bench {
     }
 
     fn measure(&self, engines: &[&str]) -> Measured {
-        run::<Encode>(&self.job(engines, &Cancellation::new()), &|_| {}).unwrap()
+        run::<Encode>(&self.job(engines, &JobCancellation::new()), &|_| {}).unwrap()
     }
 
     /// What the workers were asked: process, threads, engine and the request in words.
@@ -220,7 +220,7 @@ fn an_engine_that_fails_leaves_the_others_measured() {
 fn without_the_limit_there_are_no_shares() {
     let Some(mut bench) = Bench::new() else { return };
     bench.workload.keep_shapes(&["mixed".to_owned()]).unwrap();
-    let mut job = bench.job(&["dyad", "fake-20"], &Cancellation::new());
+    let mut job = bench.job(&["dyad", "fake-20"], &JobCancellation::new());
     job.programs.python = PathBuf::from("/nowhere/python");
     let measured = run::<Encode>(&job, &|_| {}).unwrap();
     let summary = measured.summary();
@@ -234,7 +234,7 @@ fn without_the_limit_there_are_no_shares() {
 
 #[test]
 fn an_interrupt_ends_the_run_and_its_workers() {
-    let cancel = Cancellation::new();
+    let cancel = JobCancellation::new();
     let Some(bench) = Bench::new() else { return };
     let mut job = bench.job(&["dyad", "hangs-20"], &cancel);
     job.deadline = Duration::from_secs(100);

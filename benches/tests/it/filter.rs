@@ -1,7 +1,7 @@
 //! `dyad-bench filter`: with workers whose recall and speed are known, and as a command with our own engines.
 
 use dyad_bench::ann::{Correlation, FilterRun, Filters, Shape, prepare, run_filter};
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -17,9 +17,9 @@ fn measure(bench: &mut Bench, engines: &[&str]) -> FilterRun {
         shape: vec![Shape::Range],
         ..Filters::default()
     };
-    let job = bench.job(engines, &Cancellation::new());
+    let job = bench.job(engines, &JobCancellation::new());
     fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &Cancellation::new(), &|_| {}).unwrap();
+    let ready = prepare(&bench.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
     run_filter(&job, &ready, &|_| {}).unwrap()
 }
 

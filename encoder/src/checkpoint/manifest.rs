@@ -35,12 +35,12 @@ const FORMAT: u32 = 1;
 /// The file's content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Manifest {
+pub(crate) struct CheckpointManifest {
     format: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sharing: Option<Sharing>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) shared_tensors: Vec<SharedTensor>,
+    pub(crate) shared_tensors: Vec<SharedTensorRecord>,
     /// See [`Manifest::sharing_digest`]; noted when the file is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sharing_sha256: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Manifest {
 /// A tensor that several modules hold, by its name in the architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SharedTensor {
+pub(crate) struct SharedTensorRecord {
     pub(crate) tensor: String,
     pub(crate) modules: Vec<String>,
 }
@@ -70,8 +70,8 @@ pub(crate) struct Golden {
     pub(crate) vector: Vec<f32>,
 }
 
-impl Manifest {
-    pub(crate) fn new(sharing: Option<Sharing>, shared_tensors: Vec<SharedTensor>) -> Self {
+impl CheckpointManifest {
+    pub(crate) fn new(sharing: Option<Sharing>, shared_tensors: Vec<SharedTensorRecord>) -> Self {
         Self {
             format: FORMAT,
             sharing,

@@ -18,7 +18,7 @@ mod tensor;
 mod write;
 
 pub(crate) use fingerprint::{ModuleRecords, fingerprint};
-pub(crate) use manifest::{Golden, MANIFEST, Manifest, PAIR, SharedTensor};
+pub(crate) use manifest::{CheckpointManifest, Golden, MANIFEST, PAIR, SharedTensorRecord};
 pub(crate) use read::{Checkpoint, Content, ModuleTensors, WEIGHTS, belongs};
 pub(crate) use safetensors::WeightFile;
 pub(crate) use tensor::TensorData;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::manifest::{MANIFEST, Manifest};
+use super::manifest::{CheckpointManifest, MANIFEST};
 use super::safetensors::WeightFile;
 use super::tensor::TensorData;
 use crate::config::{JsonFile, Layout, Module, Placed, PromptOptions, SETTINGS, read_value};
@@ -34,7 +34,7 @@ pub(crate) struct Checkpoint {
     /// The files of each module's weights, by its place; none where it has no tensors.
     pub(crate) weights: Vec<Vec<PathBuf>>,
     /// `dyad.json`, where there is one.
-    pub(crate) manifest: Option<Manifest>,
+    pub(crate) manifest: Option<CheckpointManifest>,
 }
 
 impl Checkpoint {
@@ -57,7 +57,7 @@ impl Checkpoint {
 
     /// Without weights, none of which need to be there.
     pub(crate) fn read_settings(root: &Path) -> Result<Self, Error> {
-        let (layout, manifest) = (Layout::read(root)?, Manifest::read(root)?);
+        let (layout, manifest) = (Layout::read(root)?, CheckpointManifest::read(root)?);
         let mut files = BTreeMap::new();
         for folder in folders(&layout) {
             let inside = root.join(&folder);

@@ -44,13 +44,13 @@ impl MappedFile {
 }
 
 /// Computes the bytes of a tensor.
-type Compute = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
+type ComputeTensor = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
 
 /// Source of the bytes of a tensor.
 #[derive(Clone)]
-enum Bytes {
+enum TensorBytes {
     Mapped(Arc<MappedFile>, Range<usize>),
-    Computed(Arc<Compute>),
+    Computed(Arc<ComputeTensor>),
 }
 
 /// A tensor: row-major numbers of one type, little-endian.
@@ -58,12 +58,12 @@ enum Bytes {
 pub(crate) struct TensorData {
     dtype: Dtype,
     shape: Vec<usize>,
-    bytes: Bytes,
+    bytes: TensorBytes,
 }
 
 impl TensorData {
     pub(super) fn mapped(dtype: Dtype, shape: Vec<usize>, file: &Arc<MappedFile>, range: Range<usize>) -> Self {
-        Self { dtype, shape, bytes: Bytes::Mapped(Arc::clone(file), range) }
+        Self { dtype, shape, bytes: TensorBytes::Mapped(Arc::clone(file), range) }
     }
 
     /// The result of `compute`, computed at each use.
@@ -72,7 +72,7 @@ impl TensorData {
         shape: Vec<usize>,
         compute: impl Fn() -> Result<Vec<u8>, Error> + Send + Sync + 'static,
     ) -> Self {
-        Self { dtype, shape, bytes: Bytes::Computed(Arc::new(compute)) }
+        Self { dtype, shape, bytes: TensorBytes::Computed(Arc::new(compute)) }
     }
 
     /// Numbers in f32 that `compute` gives.
@@ -100,16 +100,16 @@ impl TensorData {
     /// How many bytes there are.
     pub(crate) fn size(&self) -> usize {
         match &self.bytes {
-            Bytes::Mapped(_, range) => range.len(),
-            Bytes::Computed(_) => self.count() * (self.dtype.bitsize() / 8),
+            TensorBytes::Mapped(_, range) => range.len(),
+            TensorBytes::Computed(_) => self.count() * (self.dtype.bitsize() / 8),
         }
     }
 
     /// The bytes, read or computed now.
     pub(crate) fn bytes(&self) -> Result<Cow<'_, [u8]>, Error> {
         match &self.bytes {
-            Bytes::Mapped(file, range) => file.bytes(range).map(Cow::Borrowed),
-            Bytes::Computed(compute) => compute().map(Cow::Owned),
+            TensorBytes::Mapped(file, range) => file.bytes(range).map(Cow::Borrowed),
+            TensorBytes::Computed(compute) => compute().map(Cow::Owned),
         }
     }
 

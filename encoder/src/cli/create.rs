@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::config::{Cell, Sharing};
+use crate::config::{RecurrentCell, Sharing};
 use crate::model::{create_from_scratch, create_over, create_with, own_projection};
 use crate::transform::{Aggregation, Creation, NewEncoder};
 
@@ -13,7 +13,7 @@ use crate::transform::{Aggregation, Creation, NewEncoder};
 const DIM: usize = 768;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Pooling {
+enum PoolingChoice {
     /// The mean over all tokens
     Mean,
     /// Multi-hop self-attention, randomly initialised; sentence-transformers cannot read it
@@ -34,7 +34,7 @@ enum Encoder {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct CreateOptions {
     /// Pretrained model that the towers start from: both from its one tower, or each from its own where it has two (a DPR
     /// pair, a `Router`); what the new towers share is then that of the question tower
     #[arg(long, value_name = "DIR")]
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     dim: Option<u32>,
     /// From token vectors to one vector [default: as the pretrained model has it]
     #[arg(long, value_enum)]
-    pooling: Option<Pooling>,
+    pooling: Option<PoolingChoice>,
     /// Weighted means of `--pooling multihop`
     #[arg(long, value_name = "N", default_value_t = 4, requires = "pooling", value_parser = clap::value_parser!(u32).range(1..=256))]
     hops: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Options {
     seed: u64,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &CreateOptions) -> anyhow::Result<()> {
     let brings_none = options.from_scratch || options.encoder.is_some() || options.pooling.is_some();
     let dim = match options.dim {
         Some(dim) => dim as usize,
@@ -90,13 +90,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let creation = Creation { sharing: options.sharing, dim, seed: options.seed };
     let aggregation = match options.pooling {
         None => Aggregation::Kept,
-        Some(Pooling::Mean) => Aggregation::Mean,
-        Some(Pooling::Multihop) => Aggregation::MultiHop { inner: options.inner as usize, hops: options.hops as usize },
+        Some(PoolingChoice::Mean) => Aggregation::Mean,
+        Some(PoolingChoice::Multihop) => {
+            Aggregation::MultiHop { inner: options.inner as usize, hops: options.hops as usize }
+        }
     };
     let cell = match options.encoder {
-        Some(Encoder::Lstm) => Some(Cell::Lstm),
-        Some(Encoder::Gru) => Some(Cell::Gru),
-        Some(Encoder::Rnn) => Some(Cell::Rnn),
+        Some(Encoder::Lstm) => Some(RecurrentCell::Lstm),
+        Some(Encoder::Gru) => Some(RecurrentCell::Gru),
+        Some(Encoder::Rnn) => Some(RecurrentCell::Rnn),
         Some(Encoder::Transformer) | None => None,
     };
     let (layers, hidden, bidirectional) = (options.layers as usize, options.hidden as usize, options.bidirectional);

@@ -12,11 +12,11 @@ use dyad_files::space::{boundless, free_space};
 
 use super::model::ModelOptions;
 use crate::config::{PromptOptions, Tower};
-use crate::embed::{EmbedJob, Outcome};
+use crate::embed::{EmbedJob, EmbedOutcome};
 use crate::model::Model;
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct EmbedOptions {
     #[command(flatten)]
     model: ModelOptions,
     #[command(flatten)]
@@ -69,7 +69,7 @@ enum Long {
     Truncate,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &EmbedOptions) -> anyhow::Result<()> {
     let job = EmbedJob {
         corpus: options.corpus.clone(),
         read: ReadOptions {
@@ -98,10 +98,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     let out = options.out.display();
     match outcome {
-        Outcome::NothingToDo { documents } => {
+        EmbedOutcome::NothingToDo { documents } => {
             writeln!(output, "nothing to do: {out} holds these {documents} documents, embedded by this model")?;
         }
-        Outcome::Embedded(report) => {
+        EmbedOutcome::Embedded(report) => {
             let seconds = report.elapsed.as_secs_f64();
             let kept = report.documents_kept + report.documents_reused;
             let new = report.summary.rows - kept;

@@ -12,7 +12,7 @@ use crate::model::Model;
 use crate::tokenize::Tokens;
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct EncodeArguments {
     #[command(flatten)]
     model: ModelOptions,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     texts: Vec<String>,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &EncodeArguments) -> anyhow::Result<()> {
     let texts = if options.texts.is_empty() {
         BufReader::new(std::io::stdin()).lines().collect::<Result<_, _>>().context("cannot read standard input")?
     } else {

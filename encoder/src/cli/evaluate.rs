@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use dyad_command::{Cancellation, cancel_on_signal};
+use dyad_command::{JobCancellation, cancel_on_signal};
 use dyad_corpus::PassageContext;
 use dyad_corpus::metrics::{Sampling, compare};
 use dyad_corpus::run::{self, TrecRun};
@@ -20,7 +20,7 @@ use crate::tokenize::Tokens;
 use crate::train::{DEPTH, EvaluatedContext, Evaluator, METRICS};
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct EvaluateOptions {
     #[command(flatten)]
     model: ModelOptions,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     rerank: u8,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &EvaluateOptions) -> anyhow::Result<()> {
     let cancel = cancel_on_signal()?;
     let (evaluator, mut found) = search(&options.model.model, &options.prompts, options, &cancel)?;
     let first = evaluator.measure(&found);
@@ -109,8 +109,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 fn search(
     model: &Path,
     prompts: &PromptOptions,
-    options: &Options,
-    cancel: &Cancellation,
+    options: &EvaluateOptions,
+    cancel: &JobCancellation,
 ) -> anyhow::Result<(Evaluator, TrecRun)> {
     let compute = options.model.compute();
     let encoder = Model::open_with(model, &compute, prompts)?;

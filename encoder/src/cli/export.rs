@@ -10,7 +10,7 @@ use crate::device::{Compute, Dtype};
 use crate::model::{CrossEncoder, Model, export_with};
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ExportOptions {
     /// Directory of the model
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     prompts: PromptOptions,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &ExportOptions) -> anyhow::Result<()> {
     export_with(&options.model, &options.out, options.dtype, &options.prompts)?;
     let fingerprint = if CrossEncoder::is_at(&options.out)? {
         CrossEncoder::open(&options.out, &Compute::default())?.info().fingerprint.clone()

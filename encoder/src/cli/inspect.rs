@@ -11,7 +11,7 @@ use crate::device::Compute;
 use crate::model::{Contents, CrossEncoder, Model, ModelInfo, ModelKind};
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct InspectOptions {
     /// Directory of the model
     #[arg(value_name = "DIR", required_unless_present = "settings")]
     model: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub(crate) struct Options {
 /// Bytes of a value in each number type.
 const DTYPES: [(&str, u64); 3] = [("f32", 4), ("bf16", 2), ("f16", 2)];
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &InspectOptions) -> anyhow::Result<()> {
     let Some(directory) = &options.model else {
         write!(std::io::stdout().lock(), "{}", settings_table())?;
         return Ok(());
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     print(options, model.info(), model.contents(), model.reproduce_golden()?)
 }
 
-fn print(options: &Options, info: &ModelInfo, contents: &Contents, golden: Option<f64>) -> anyhow::Result<()> {
+fn print(options: &InspectOptions, info: &ModelInfo, contents: &Contents, golden: Option<f64>) -> anyhow::Result<()> {
     let scores = info.kind == ModelKind::CrossEncoder;
     let mut output = std::io::stdout().lock();
     if options.json {

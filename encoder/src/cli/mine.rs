@@ -12,11 +12,11 @@ use dyad_proto::client::{CredentialOptions, Credentials};
 use super::examples::{ExampleArguments, report};
 use super::model::ModelOptions;
 use crate::config::PromptOptions;
-use crate::data::{Candidates, Margin, MineOptions, MiningEncoder, mine_file};
+use crate::data::{Margin, MineOptions, MiningEncoder, NegativeCandidates, mine_file};
 use crate::model::Model;
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct MineArguments {
     #[command(flatten)]
     model: ModelOptions,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(crate) struct Options {
     credentials: CredentialOptions,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &MineArguments) -> anyhow::Result<()> {
     ensure!(
         !options.out.exists(),
         "`{}` already exists. Name a new file, or move the old one away",
@@ -87,9 +87,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let encoder = MiningEncoder { model: &encoder, budget: options.model.budget(), titles: true, context: None };
     let credentials = Credentials::open(&options.credentials)?;
     let candidates = match (&options.searcher, &options.corpus) {
-        (Some(url), _) => Candidates::Searcher(url, &credentials),
-        (None, Some(corpus)) => Candidates::Corpus(corpus),
-        (None, None) => Candidates::Positives,
+        (Some(url), _) => NegativeCandidates::Searcher(url, &credentials),
+        (None, Some(corpus)) => NegativeCandidates::Corpus(corpus),
+        (None, None) => NegativeCandidates::Positives,
     };
     let found = mine_file(encoder, &examples, candidates, &mining, &options.out, &go_on)?;
     report(&found.skipped);

@@ -55,41 +55,41 @@ use crate::train::TrainError;
 #[command(name = "dyad-encoder", version, about, max_term_width = 110)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: EncoderCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum EncoderCommand {
     /// Embed a corpus into a directory; run it again to resume after an interruption.
-    Embed(embed::Options),
+    Embed(embed::EmbedOptions),
     /// Serve a model over gRPC, and optionally over HTTP.
-    Serve(serve::Options),
+    Serve(serve::ServeOptions),
     /// Embed the texts given and print one JSON object per text.
-    Encode(encode::Options),
+    Encode(encode::EncodeArguments),
     /// Describe a model: modules, sharing, parameters, fingerprint, memory.
-    Inspect(inspect::Options),
+    Inspect(inspect::InspectOptions),
     /// Make a model of two towers from one pretrained model, with any kind of sharing.
-    Create(create::Options),
+    Create(create::CreateOptions),
     /// Convert the weights of a model to another data type.
-    Export(export::Options),
+    Export(export::ExportOptions),
     /// Plot questions and answers in one plane, and measure how separable the towers are.
     #[cfg(feature = "train")]
-    Probe(probe::Options),
+    Probe(probe::ProbeArguments),
     /// Train a dual encoder as a TOML file says; run it again to resume after an interruption.
     #[cfg(feature = "train")]
-    Train(train::Options),
+    Train(train::TrainOptions),
     /// Search a BEIR folder exactly and measure the ranking; compare two models.
     #[cfg(feature = "train")]
-    Evaluate(evaluate::Options),
+    Evaluate(evaluate::EvaluateOptions),
     /// Find hard negatives for training examples by exact search.
     #[cfg(feature = "train")]
-    Mine(mine::Options),
+    Mine(mine::MineArguments),
     /// Score the passages of training examples by a cross encoder, for distillation.
     #[cfg(feature = "train")]
-    Score(score::Options),
+    Score(score::ScoreOptions),
     /// Write a SQuAD file as questions and answer sentences, by the ReQA construction.
     #[cfg(feature = "train")]
-    Reqa(reqa::Options),
+    Reqa(reqa::ReqaOptions),
 }
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
@@ -102,24 +102,24 @@ pub fn main() -> ExitCode {
 impl Cli {
     fn run(self, follower: Follower) -> anyhow::Result<()> {
         match self.command {
-            Command::Embed(options) => embed::run(&options),
-            Command::Serve(options) => serve::run(&options, follower),
-            Command::Encode(options) => encode::run(&options),
-            Command::Inspect(options) => inspect::run(&options),
-            Command::Create(options) => create::run(&options),
-            Command::Export(options) => export::run(&options),
+            EncoderCommand::Embed(options) => embed::run(&options),
+            EncoderCommand::Serve(options) => serve::run(&options, follower),
+            EncoderCommand::Encode(options) => encode::run(&options),
+            EncoderCommand::Inspect(options) => inspect::run(&options),
+            EncoderCommand::Create(options) => create::run(&options),
+            EncoderCommand::Export(options) => export::run(&options),
             #[cfg(feature = "train")]
-            Command::Probe(options) => probe::run(&options),
+            EncoderCommand::Probe(options) => probe::run(&options),
             #[cfg(feature = "train")]
-            Command::Train(options) => train::run(&options),
+            EncoderCommand::Train(options) => train::run(&options),
             #[cfg(feature = "train")]
-            Command::Evaluate(options) => evaluate::run(&options),
+            EncoderCommand::Evaluate(options) => evaluate::run(&options),
             #[cfg(feature = "train")]
-            Command::Mine(options) => mine::run(&options),
+            EncoderCommand::Mine(options) => mine::run(&options),
             #[cfg(feature = "train")]
-            Command::Score(options) => score::run(&options),
+            EncoderCommand::Score(options) => score::run(&options),
             #[cfg(feature = "train")]
-            Command::Reqa(options) => reqa::run(&options),
+            EncoderCommand::Reqa(options) => reqa::run(&options),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::model::Model;
 use crate::probe::{ProbeOptions, probe, svg};
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ProbeArguments {
     #[command(flatten)]
     model: ModelOptions,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &ProbeArguments) -> anyhow::Result<()> {
     let encoder = Model::open_with(&options.model.model, &options.model.compute(), &options.prompts)?;
     let asked = ProbeOptions {
         data: options.data.data.clone(),

@@ -9,7 +9,7 @@ use dyad_corpus::examples::write_reqa;
 use super::examples::report;
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ReqaOptions {
     /// SQuAD 1.1 or 2.0 (plain, .gz, .zst)
     #[arg(long, value_name = "FILE.json")]
     squad: PathBuf,
@@ -28,7 +28,7 @@ fn name(text: &str) -> Result<String, String> {
     if plain { Ok(text.to_owned()) } else { Err("a split has a name of letters, digits, - and _".to_owned()) }
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &ReqaOptions) -> anyhow::Result<()> {
     let summary = write_reqa(&options.squad, &options.out, &options.split)?;
     report(&summary.skipped);
     writeln!(

@@ -14,7 +14,7 @@ use crate::data::score_file;
 use crate::model::CrossEncoder;
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ScoreOptions {
     #[command(flatten)]
     model: ModelOptions,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &ScoreOptions) -> anyhow::Result<()> {
     ensure!(
         !options.out.exists(),
         "`{}` already exists. Name a new file, or move the old one away",

@@ -18,7 +18,7 @@ use crate::config::PromptOptions;
 use crate::serve::{self, EncoderService, Handle, http};
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ServeOptions {
     #[command(flatten)]
     model: ModelOptions,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     http_hosts: Vec<String>,
     /// Tokens that may be queued or running; further requests get `RESOURCE_EXHAUSTED`, over HTTP 429, as do those that cannot
     /// be answered before their deadline
-    #[arg(long, value_name = "N", default_value_t = serve::Options::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = serve::ServedModelOptions::default().queue_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     queue_tokens: u32,
     /// Seconds after SIGINT or SIGTERM in which the health service reports `NOT_SERVING` while requests are still accepted
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
@@ -65,7 +65,7 @@ async fn input_ended(asked: bool) -> anyhow::Result<()> {
 }
 
 /// Serves until SIGINT or SIGTERM, or until the model's thread ends, or standard input where that is asked for.
-pub(crate) fn run(options: &Options, follower: Follower) -> anyhow::Result<()> {
+pub(crate) fn run(options: &ServeOptions, follower: Follower) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         // Before the model is opened: an address in use should not cost the time of opening it.
@@ -79,11 +79,11 @@ pub(crate) fn run(options: &Options, follower: Follower) -> anyhow::Result<()> {
         let security = Security::open(&options.security, &listeners)?;
         // From here on a signal is waited for: one that comes while the model is being opened ends the server cleanly.
         let signal = dyad_command::shutdown_signal();
-        follower.spawn(&[], |_: &Options| ());
+        follower.spawn(&[], |_: &ServeOptions| ());
         let address = listener.local_addr().context("cannot read the listener's address")?;
         let http_address = http_listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose();
         let http_address = http_address.context("cannot read the HTTP listener's address")?;
-        let mut settings = serve::Options::new(options.model.compute());
+        let mut settings = serve::ServedModelOptions::new(options.model.compute());
         settings.budget = options.model.budget();
         settings.queue_tokens = options.queue_tokens;
         settings.prompts = options.prompts.clone();

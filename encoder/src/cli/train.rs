@@ -11,7 +11,7 @@ use crate::train::config::DEFAULT;
 use crate::train::{Config, keep_freed_memory, train};
 
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct TrainOptions {
     /// Settings; others have the defaults that `--print-config` prints
     #[arg(long, value_name = "FILE.toml", required_unless_present = "print_config")]
     config: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     print_config: bool,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) fn run(options: &TrainOptions) -> anyhow::Result<()> {
     let mut output = std::io::stdout();
     let (Some(config), Some(out)) = (&options.config, &options.out) else {
         output.write_all(DEFAULT.as_bytes())?;

@@ -176,14 +176,14 @@ impl Layout {
         let head = config.architecture.head();
         let (mut steps, mut dim) = (Vec::new(), 0);
         for &at in &self.routes[tower.index()] {
-            steps.push(Step::Module(at));
+            steps.push(ModuleStep::Module(at));
             let Some(placed) = self.modules.get(at) else { continue };
             match &placed.module {
                 Module::Transformer(config) => dim = config.architecture.hidden_size(),
                 Module::Pooling(pooling) => {
                     dim *= pooling.modes.len();
                     if let Some((_, last)) = head.last() {
-                        steps.push(Step::OwnHead(transformer));
+                        steps.push(ModuleStep::OwnHead(transformer));
                         dim = last.out_features;
                     }
                 }
@@ -212,7 +212,7 @@ impl Layout {
 
 /// The next module of a tower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ModuleStep {
     /// The module at this place.
     Module(usize),
     /// The head in the own file of the transformer at this place: DPR's projection, or that of a cross encoder.
@@ -222,7 +222,7 @@ pub(crate) enum Step {
 /// The modules of one tower.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ModuleStep>,
     /// Length of a vector.
     pub(crate) dim: usize,
 }

@@ -16,7 +16,7 @@ const MOST_LAYERS: usize = 256;
 
 /// The recurrent cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cell {
+pub enum RecurrentCell {
     /// Long short-term memory (Hochreiter and Schmidhuber 1997), with a forget gate.
     Lstm,
     /// Gated recurrent unit (Cho et al. 2014), the reset gate after the product.
@@ -25,7 +25,7 @@ pub enum Cell {
     Rnn,
 }
 
-impl Cell {
+impl RecurrentCell {
     const ALL: [Self; 3] = [Self::Lstm, Self::Gru, Self::Rnn];
 
     pub(crate) fn name(self) -> &'static str {
@@ -49,7 +49,7 @@ impl Cell {
 /// Sizes of an LSTM, GRU or RNN over a table of token vectors (the encoders of Wang et al. 2021, "ENDX").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecurrentConfig {
-    pub(crate) cell: Cell,
+    pub(crate) cell: RecurrentCell,
     pub(crate) vocab_size: usize,
     /// Values of a row of the token table.
     pub(crate) embedding_size: usize,
@@ -68,7 +68,7 @@ impl RecurrentConfig {
 
     pub(super) fn read(file: &JsonFile) -> Result<Self, Error> {
         let name = file.text("cell")?.unwrap_or_default();
-        let cell = Cell::ALL.into_iter().find(|cell| cell.name() == name);
+        let cell = RecurrentCell::ALL.into_iter().find(|cell| cell.name() == name);
         Ok(Self {
             cell: cell.ok_or_else(|| file.unsupported("cell", "`lstm`, `gru` and `rnn`", name))?,
             vocab_size: file.positive("vocab_size")?,

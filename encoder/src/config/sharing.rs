@@ -42,7 +42,7 @@ impl Tie {
 
 /// A part of a tower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum TowerPart {
     /// The table of token vectors.
     TokenEmbedder,
     /// All other tensors of the transformer.
@@ -88,11 +88,11 @@ impl Sharing {
     }
 
     /// How a part is held.
-    pub fn tie(self, part: Part) -> Tie {
+    pub fn tie(self, part: TowerPart) -> Tie {
         match part {
-            Part::TokenEmbedder => self.token,
-            Part::Transformer => self.transformer,
-            Part::Projection => self.projection,
+            TowerPart::TokenEmbedder => self.token,
+            TowerPart::Transformer => self.transformer,
+            TowerPart::Projection => self.projection,
         }
     }
 

@@ -36,8 +36,8 @@ use crate::device::Compute;
 use crate::error::{Error, torch};
 use crate::model::{Model, Output, Parameter};
 use random_init::RandomInit;
-pub use settings::{Aggregator, CrossEncoder, CrossSettings};
-use side::Side;
+pub use settings::{Aggregator, CrossBranchEncoder, CrossSettings};
+use side::CrossSide;
 
 /// Prefix of the names of the branch's own tensors.
 const PREFIX: &str = "cross/";
@@ -58,9 +58,9 @@ pub struct CrossVectors {
 pub struct Cross {
     settings: CrossSettings,
     encoder: Option<Model>,
-    question: Side,
+    question: CrossSide,
     /// `None`: that of the question.
-    answer: Option<Side>,
+    answer: Option<CrossSide>,
     parameters: Vec<Parameter>,
 }
 
@@ -81,14 +81,14 @@ impl Cross {
         let mut init = RandomInit::new(settings.seed.unwrap_or_default(), compute);
         let mut side = |name: &str| {
             init.within(format!("{PREFIX}{name}/"));
-            Side::load(&mut init, settings, size)
+            CrossSide::load(&mut init, settings, size)
         };
         let (question, answer) =
             if settings.one_side { (side("both")?, None) } else { (side("question")?, Some(side("answer")?)) };
         let mut parameters = init.finish();
         let encoder = match settings.encoder {
-            CrossEncoder::Shared => None,
-            CrossEncoder::Separate => {
+            CrossBranchEncoder::Shared => None,
+            CrossBranchEncoder::Separate => {
                 Some(Model::open_for_training(directory, compute)?.into_transformers(ENCODER_PREFIX)?)
             }
         };

@@ -7,7 +7,7 @@ use crate::error::Error;
 /// The encoder whose token vectors the cross-encoder branch reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CrossEncoder {
+pub enum CrossBranchEncoder {
     /// Those of its own encoder, initialised from the same pretrained one.
     #[default]
     Separate,
@@ -35,7 +35,7 @@ pub enum Aggregator {
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CrossSettings {
     /// The source of the token vectors.
-    pub encoder: CrossEncoder,
+    pub encoder: CrossBranchEncoder,
     /// Attention heads; they have to divide the size of a token vector.
     pub heads: usize,
     /// Width of the feed-forward block; absent for four times a token vector.
@@ -53,7 +53,7 @@ pub struct CrossSettings {
 impl Default for CrossSettings {
     fn default() -> Self {
         Self {
-            encoder: CrossEncoder::Separate,
+            encoder: CrossBranchEncoder::Separate,
             heads: 12,
             feed_forward: None,
             aggregator: Aggregator::MultiHop { inner: 128, hops: 4 },

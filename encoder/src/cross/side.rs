@@ -6,19 +6,19 @@ use super::padded::Padded;
 use super::{Aggregator, CrossSettings};
 use crate::config::{HiddenActivation, MultiHopConfig, PoolingConfig};
 use crate::error::Error;
-use crate::nn::{FeedForward, LayerNorm, Linear, MultiHop, Output, Parameters, Pooling};
+use crate::nn::{FeedForward, LayerNorm, Linear, MultiHop, Output, Parameters, PoolingLayer};
 
 /// Epsilon of the normalisation, as in BERT.
 const EPSILON: f64 = 1e-12;
 
 #[derive(Debug)]
 enum Aggregate {
-    Mean(Pooling),
+    Mean(PoolingLayer),
     MultiHop(MultiHop),
 }
 
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct CrossSide {
     query: Linear,
     key_value: Linear,
     output: Linear,
@@ -28,7 +28,7 @@ pub(super) struct Side {
     heads: i64,
 }
 
-impl Side {
+impl CrossSide {
     /// For token vectors of `size` values.
     pub(super) fn load(parameters: &mut dyn Parameters, settings: &CrossSettings, size: usize) -> Result<Self, Error> {
         let wide = settings.feed_forward.unwrap_or(4 * size);
@@ -45,7 +45,7 @@ impl Side {
             },
             norm: LayerNorm::load(parameters, "norm", size, EPSILON)?,
             aggregate: match settings.aggregator {
-                Aggregator::Mean => Aggregate::Mean(Pooling::new(PoolingConfig::mean())),
+                Aggregator::Mean => Aggregate::Mean(PoolingLayer::new(PoolingConfig::mean())),
                 Aggregator::MultiHop { inner, hops } => {
                     let config = MultiHopConfig { in_features: size, inner, hops, include_prompt: true };
                     Aggregate::MultiHop(MultiHop::load(parameters, &config)?)

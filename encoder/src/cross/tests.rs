@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
-use super::side::Side;
-use super::{Aggregator, Cross, CrossEncoder, CrossSettings};
+use super::side::CrossSide;
+use super::{Aggregator, Cross, CrossBranchEncoder, CrossSettings};
 use crate::error::Error;
-use crate::loss::{Endx, Geometry, InBatch, Pairs, Ramp, Similarity, Temperature};
+use crate::loss::{Endx, GeometryLoss, InBatch, MatchedPairs, Ramp, Similarity, Temperature};
 use crate::nn::{Exec, Output, Packed, Padding, Parameters, RunCosts, WeightForm};
-use crate::tokenize::{Batch, Tokens};
+use crate::tokenize::{TokenBatch, Tokens};
 
 // As in the script.
 const SIZE: usize = 6;
@@ -68,7 +68,7 @@ impl Parameters for Given<'_> {
 fn states(tokens: &Tensor, lengths: &[usize], vectors: &Tensor, padding: Padding) -> Output {
     let texts: Vec<Tokens> =
         lengths.iter().map(|&length| Tokens { ids: vec![1; length], ..Tokens::default() }).collect();
-    let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), 0);
+    let batch = TokenBatch::new(&texts.iter().collect::<Vec<_>>(), 0);
     // The batch has them in another order, longest first.
     let places = batch.places();
     let mut order: Vec<usize> = (0..lengths.len()).collect();
@@ -125,15 +125,16 @@ fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: 
     let questions = states(&tokens[0], &QUESTION_TOKENS, &dual[0], padding);
     let answers = states(&tokens[1], &ANSWER_TOKENS, &dual[1], padding);
     let settings = CrossSettings {
-        encoder: CrossEncoder::Shared,
+        encoder: CrossBranchEncoder::Shared,
         heads: 2,
         feed_forward: Some(8),
         aggregator,
         one_side,
         seed: None,
     };
-    let mut side =
-        |side: &str, seed: usize| Side::load(&mut Given { side, seed, inputs: &mut inputs }, &settings, SIZE).unwrap();
+    let mut side = |side: &str, seed: usize| {
+        CrossSide::load(&mut Given { side, seed, inputs: &mut inputs }, &settings, SIZE).unwrap()
+    };
     let (question, answer) =
         if one_side { (side("both", 50), None) } else { (side("question", 50), Some(side("answer", 70))) };
     let cross = Cross { settings, encoder: None, question, answer, parameters: Vec::new() };
@@ -149,10 +150,10 @@ fn compare_with(padding: Padding, case: &str, aggregator: Aggregator, one_side: 
         Endx { dual: 0.3, cross: 0.2, geometry: 0.5, a_q: ramp(0.5), q_q: ramp(3.0), q_a: ramp(0.25), a_a: ramp(2.0) };
     let dual_loss = in_batch.loss(questions.vectors(), answers.vectors(), None).unwrap();
     let cross_loss = in_batch.loss(&vectors.questions, &vectors.answers, None).unwrap();
-    let terms = Geometry { cross_learns, ..Geometry::default() }
+    let terms = GeometryLoss { cross_learns, ..GeometryLoss::default() }
         .terms(
-            Pairs { questions: questions.vectors(), answers: answers.vectors() },
-            Pairs { questions: &vectors.questions, answers: &vectors.answers },
+            MatchedPairs { questions: questions.vectors(), answers: answers.vectors() },
+            MatchedPairs { questions: &vectors.questions, answers: &vectors.answers },
             (Similarity::InnerProduct, 1.0),
         )
         .unwrap();

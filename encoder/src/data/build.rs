@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::context::{ContextPlace, ExampleContext, places};
 use super::error::DataError;
-use super::pairs::{AnswerContexts, AnswerPlace, Pairs, Row};
+use super::pairs::{AnswerContexts, AnswerPlace, PairRow, TokenizedPairs};
 use super::texts::{Interned, Texts, digest_of, halves};
 use crate::config::Tower;
 use crate::error::Error;
@@ -44,7 +44,7 @@ pub struct PairsBuilder {
     questions: Interned,
     answers: Interned,
     alike: Alike,
-    rows: Vec<Row>,
+    rows: Vec<PairRow>,
     members: Vec<u32>,
     scores: Vec<f32>,
     context: Option<Arc<ExampleContext>>,
@@ -170,7 +170,7 @@ impl PairsBuilder {
             }
             *end = u32::try_from(self.members.len()).map_err(|_| DataError::TooLarge { limit: u32::MAX })?;
         }
-        self.rows.push(Row { question, positives_end: ends[0], negatives_end: ends[1] });
+        self.rows.push(PairRow { question, positives_end: ends[0], negatives_end: ends[1] });
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl PairsBuilder {
     }
 
     /// The pairs; refused where no example came.
-    pub fn finish(self) -> Result<Pairs, DataError> {
+    pub fn finish(self) -> Result<TokenizedPairs, DataError> {
         if self.rows.is_empty() {
             return Err(DataError::Empty);
         }
@@ -216,7 +216,7 @@ impl PairsBuilder {
             known_ends.push(known.len());
         }
 
-        let mut pairs = Pairs {
+        let mut pairs = TokenizedPairs {
             questions,
             answers,
             classes: classes.clone(),
@@ -235,7 +235,7 @@ impl PairsBuilder {
         let mut start = 0;
         for row in &self.rows {
             let mut taken: Vec<u32> = Vec::new();
-            let mut take = |pairs: &mut Pairs, (answer, score): (u32, f32)| {
+            let mut take = |pairs: &mut TokenizedPairs, (answer, score): (u32, f32)| {
                 if !taken.contains(&class(answer)) {
                     taken.push(class(answer));
                     pairs.members.push(answer);
@@ -243,7 +243,7 @@ impl PairsBuilder {
                 }
                 pairs.members.len() as u32
             };
-            let mut kept = Row { positives_end: 0, negatives_end: 0, ..*row };
+            let mut kept = PairRow { positives_end: 0, negatives_end: 0, ..*row };
             for member in members(start, row.positives_end) {
                 kept.positives_end = take(&mut pairs, member);
             }
@@ -318,7 +318,7 @@ impl Alike {
     }
 }
 
-fn digest(pairs: &Pairs) -> String {
+fn digest(pairs: &TokenizedPairs) -> String {
     let mut hash = Sha256::new();
     let add = |hash: &mut Sha256, texts: &Texts| {
         for text in 0..texts.len() as u32 {

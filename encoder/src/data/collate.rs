@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::pairs::Pairs;
+use super::pairs::TokenizedPairs;
 use super::sampler::{Cursor, Draw, Sampler};
 use crate::tokenize::Tokens;
 
@@ -60,7 +60,7 @@ pub fn collate(sampler: &mut Sampler) -> TrainBatch {
     }
 }
 
-fn excluded(pairs: &Pairs, draws: &[Draw], members: &[u32]) -> Vec<bool> {
+fn excluded(pairs: &TokenizedPairs, draws: &[Draw], members: &[u32]) -> Vec<bool> {
     let (rows, columns) = (draws.len(), members.len());
     let mut of_class: HashMap<u32, Vec<usize>> = HashMap::with_capacity(columns);
     let mut mask = vec![false; rows * columns];
@@ -86,7 +86,7 @@ fn excluded(pairs: &Pairs, draws: &[Draw], members: &[u32]) -> Vec<bool> {
     mask
 }
 
-fn teacher(pairs: &Pairs, members: &[u32], owners: &[usize], rows: usize) -> Option<Vec<f32>> {
+fn teacher(pairs: &TokenizedPairs, members: &[u32], owners: &[usize], rows: usize) -> Option<Vec<f32>> {
     if !pairs.has_scores() {
         return None;
     }

@@ -14,7 +14,7 @@ const ANSWERS: usize = 32_768;
 
 /// An answer and its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ranked {
+pub struct RankedAnswer {
     /// Its row.
     pub answer: u32,
     /// Inner product with the question.
@@ -22,7 +22,7 @@ pub struct Ranked {
 }
 
 /// Score descending, equal scores by row.
-fn order(one: Ranked, other: Ranked) -> Ordering {
+fn order(one: RankedAnswer, other: RankedAnswer) -> Ordering {
     (other.score + 0.0).total_cmp(&(one.score + 0.0)).then(one.answer.cmp(&other.answer))
 }
 
@@ -34,7 +34,7 @@ pub fn best_answers(
     dim: usize,
     k: usize,
     device: Device,
-) -> Result<Vec<Vec<Ranked>>, DataError> {
+) -> Result<Vec<Vec<RankedAnswer>>, DataError> {
     let width = dim.max(1);
     for (what, values) in [("questions", questions), ("answers", answers)] {
         if !values.len().is_multiple_of(width) {
@@ -42,17 +42,17 @@ pub fn best_answers(
             return Err(DataError::Vectors { what, expected, got: values.len() });
         }
     }
-    let mut best: Vec<Vec<Ranked>> = Vec::with_capacity(questions.len() / width);
+    let mut best: Vec<Vec<RankedAnswer>> = Vec::with_capacity(questions.len() / width);
     for block in questions.chunks(QUESTIONS * width) {
         let asked = rows(block, width, device)?;
-        let mut found: Vec<Vec<Ranked>> = vec![Vec::new(); block.len() / width];
+        let mut found: Vec<Vec<RankedAnswer>> = vec![Vec::new(); block.len() / width];
         for (number, block) in answers.chunks(ANSWERS * width).enumerate() {
             let columns = block.len() / width;
             let scores = product(&asked, &rows(block, width, device)?).map_err(torch("comparing vectors"))?;
             let first = (number * ANSWERS) as u32;
             found.par_iter_mut().zip(scores.par_chunks_exact(columns)).for_each(|(best, scores)| {
                 for (answer, &score) in (first..).zip(scores) {
-                    admit(best, Ranked { answer, score }, k);
+                    admit(best, RankedAnswer { answer, score }, k);
                 }
             });
         }
@@ -79,7 +79,7 @@ fn product(questions: &Tensor, answers: &Tensor) -> Result<Vec<f32>, tch::TchErr
 }
 
 /// Keeps `k` to `2 k` candidates: what is cut off is worse than the `k`-th.
-fn admit(best: &mut Vec<Ranked>, candidate: Ranked, k: usize) {
+fn admit(best: &mut Vec<RankedAnswer>, candidate: RankedAnswer, k: usize) {
     // Behind a cut the last one is the worst of the k best.
     if best.len() >= k && best.get(k.wrapping_sub(1)).is_none_or(|&worst| order(candidate, worst) == Ordering::Greater)
     {

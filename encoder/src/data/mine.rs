@@ -85,7 +85,7 @@ impl MiningEncoder<'_> {
 
 /// Candidates with their vectors, searched exactly.
 #[derive(Debug)]
-pub struct Miner<'a> {
+pub struct NegativeMiner<'a> {
     encoder: MiningEncoder<'a>,
     candidates: &'a [Passage],
     vectors: Vec<f32>,
@@ -95,7 +95,7 @@ pub struct Miner<'a> {
     known: HashMap<(u64, u64), Vec<u32>>,
 }
 
-impl<'a> Miner<'a> {
+impl<'a> NegativeMiner<'a> {
     /// Embeds the candidates; `go_on` is asked between batches.
     pub fn new(
         encoder: MiningEncoder<'a>,
@@ -124,7 +124,7 @@ impl<'a> Miner<'a> {
     }
 }
 
-impl Finder for Miner<'_> {
+impl Finder for NegativeMiner<'_> {
     fn know(&mut self, example: &TrainingExample) {
         let known = self.known.entry(question_key(example)).or_default();
         for positive in &example.positives {

@@ -10,7 +10,7 @@ use dyad_files::AtomicFile;
 use dyad_proto::client::Credentials;
 
 use super::error::DataError;
-use super::mine::{Finder, Miner, MiningEncoder, mine};
+use super::mine::{Finder, MiningEncoder, NegativeMiner, mine};
 use super::mine_served::ServedMiner;
 use super::negatives::{MineOptions, Mined};
 use super::texts::halves;
@@ -28,7 +28,7 @@ pub struct MinedFile {
 
 /// The candidates for negatives.
 #[derive(Debug, Clone, Copy)]
-pub enum Candidates<'a> {
+pub enum NegativeCandidates<'a> {
     /// The positives of all examples.
     Positives,
     /// The documents of a corpus file or a BEIR folder.
@@ -38,26 +38,26 @@ pub enum Candidates<'a> {
 }
 
 /// Opens the same examples as often as they are read.
-pub type Open<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
+pub type OpenExamples<'a> = dyn Fn() -> Result<Vec<ExampleReader>, DataError> + 'a;
 
 /// Finds negatives for all examples among `candidates`, and writes the examples to `out` in Tevatron's form, with keys for what
 /// has none. The file appears whole or not at all. `go_on` is asked between batches.
 pub fn mine_file(
     encoder: MiningEncoder<'_>,
-    examples: &Open<'_>,
-    candidates: Candidates<'_>,
+    examples: &OpenExamples<'_>,
+    candidates: NegativeCandidates<'_>,
     options: &MineOptions,
     out: &Path,
     go_on: &dyn Fn() -> bool,
 ) -> Result<MinedFile, DataError> {
     options.check()?;
     let (held, searcher) = match candidates {
-        Candidates::Positives => (positives(examples()?)?, None),
-        Candidates::Corpus(corpus) => (documents(corpus)?, None),
-        Candidates::Searcher(url, credentials) => (Vec::new(), Some((url, credentials))),
+        NegativeCandidates::Positives => (positives(examples()?)?, None),
+        NegativeCandidates::Corpus(corpus) => (documents(corpus)?, None),
+        NegativeCandidates::Searcher(url, credentials) => (Vec::new(), Some((url, credentials))),
     };
     let mut finder: Box<dyn Finder + '_> = match searcher {
-        None => Box::new(Miner::new(encoder, &held, go_on)?),
+        None => Box::new(NegativeMiner::new(encoder, &held, go_on)?),
         Some((url, credentials)) => Box::new(ServedMiner::connect(encoder, url, credentials.clone())?),
     };
     let (mut skipped, mut scored) = (Skipped::default(), 0_u64);

@@ -10,7 +10,7 @@ use dyad_proto::v1;
 use tokio::runtime::{Builder, Runtime};
 
 use super::error::DataError;
-use super::exact::Ranked;
+use super::exact::RankedAnswer;
 use super::mine::{Finder, MiningEncoder, question_key, score_positives};
 use super::negatives::{MineOptions, Mined, settle};
 use super::texts::halves;
@@ -117,7 +117,7 @@ impl Finder for ServedMiner<'_> {
                     if known.keys.contains(&hit.key) || known.texts.contains(&halves(passage.passage().as_bytes())) {
                         answering.push(number);
                     }
-                    best.push(Ranked { answer: number, score: hit.score });
+                    best.push(RankedAnswer { answer: number, score: hit.score });
                     passages.push(passage);
                 }
                 settle(example, &passages, &best, &answering, options, mined);

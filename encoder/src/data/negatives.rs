@@ -3,7 +3,7 @@
 use dyad_corpus::examples::{Passage, TrainingExample};
 
 use super::error::DataError;
-use super::exact::Ranked;
+use super::exact::RankedAnswer;
 use crate::random::Random;
 
 /// How far below the score of the worst positive a negative must be; closer ones may well be answers that nobody judged.
@@ -82,12 +82,12 @@ pub struct Mined {
 pub(super) fn settle(
     example: &mut TrainingExample,
     candidates: &[Passage],
-    best: &[Ranked],
+    best: &[RankedAnswer],
     known: &[u32],
     options: &MineOptions,
     mined: &mut Mined,
 ) {
-    let answers = |ranked: &&Ranked| {
+    let answers = |ranked: &&RankedAnswer| {
         candidates.get(ranked.answer as usize).is_some_and(|candidate| contains_positive(example, candidate))
     };
     // Not among `known`, which come from keys and whole texts.
@@ -103,7 +103,7 @@ pub(super) fn settle(
     } else {
         example.negatives.clear();
     }
-    let passage = |ranked: &Ranked| {
+    let passage = |ranked: &RankedAnswer| {
         let passage = candidates.get(ranked.answer as usize)?;
         Some(Passage { score: Some(ranked.score), ..passage.clone() })
     };
@@ -119,11 +119,11 @@ fn contains_positive(example: &TrainingExample, candidate: &Passage) -> bool {
 /// The negatives of one example among its best candidates: inside the window of ranks and below the margin.
 fn select(
     example: &TrainingExample,
-    best: &[Ranked],
+    best: &[RankedAnswer],
     known: &[u32],
     number: u64,
     options: &MineOptions,
-) -> Vec<Ranked> {
+) -> Vec<RankedAnswer> {
     let worst = example.positives.iter().filter_map(|positive| positive.score).fold(f32::INFINITY, f32::min);
     let limit = options.margin.map_or(f32::INFINITY, |margin| {
         // A share of a negative score would lie above it.
@@ -132,7 +132,7 @@ fn select(
     });
     let unknown = best.iter().copied().filter(|ranked| !known.contains(&ranked.answer));
     let window = unknown.skip(options.rank_start).take(options.rank_end - options.rank_start);
-    let mut found: Vec<Ranked> = window.filter(|ranked| ranked.score <= limit).collect();
+    let mut found: Vec<RankedAnswer> = window.filter(|ranked| ranked.score <= limit).collect();
     if options.sample {
         let mut random = Random::of(&[options.seed, number]);
         random.shuffle(&mut found);
@@ -149,8 +149,8 @@ mod tests {
 
     use super::*;
 
-    fn ranked(scores: &[f32]) -> Vec<Ranked> {
-        (0u32..).zip(scores).map(|(answer, &score)| Ranked { answer, score }).collect()
+    fn ranked(scores: &[f32]) -> Vec<RankedAnswer> {
+        (0u32..).zip(scores).map(|(answer, &score)| RankedAnswer { answer, score }).collect()
     }
 
     fn example(score: f32) -> TrainingExample {
@@ -158,7 +158,7 @@ mod tests {
         TrainingExample { question: "q".into(), positives: vec![positive], ..TrainingExample::default() }
     }
 
-    fn rows(found: &[Ranked]) -> Vec<u32> {
+    fn rows(found: &[RankedAnswer]) -> Vec<u32> {
         found.iter().map(|ranked| ranked.answer).collect()
     }
 

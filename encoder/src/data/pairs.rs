@@ -6,12 +6,12 @@ use crate::tokenize::Tokens;
 /// Tokenized examples. Every text is held once; answers that are equal in their tokens, or that share a key, are of one
 /// class. What answers a question in any of its examples is known to answer it in all.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pairs {
+pub struct TokenizedPairs {
     pub(super) questions: Texts,
     pub(super) answers: Texts,
     /// Class of each answer: the smallest number among those that are alike.
     pub(super) classes: Vec<u32>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<PairRow>,
     /// Answers of all rows: positives, then negatives.
     pub(super) members: Vec<u32>,
     /// The teacher's score of each member, not a number where there is none; empty where no member has one.
@@ -43,13 +43,13 @@ pub(super) struct AnswerPlace {
 
 /// One example: a question, and ends within the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct PairRow {
     pub(super) question: u32,
     pub(super) positives_end: u32,
     pub(super) negatives_end: u32,
 }
 
-impl Pairs {
+impl TokenizedPairs {
     /// Examples.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use crate::random::Random;
 
-use super::pairs::Pairs;
+use super::pairs::TokenizedPairs;
 use super::repair::repair;
 
 /// Examples that wait and are tried for each batch: batch size times this.
@@ -19,7 +19,7 @@ const ORDER: u64 = 1;
 
 /// One epoch: batch after batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct EpochPlan {
     /// Examples and the place of the positive of each.
     pub(super) order: Vec<(u32, u32)>,
     /// Examples that stand in a batch into which they do not fit.
@@ -27,12 +27,18 @@ pub(super) struct Plan {
 }
 
 /// Plans an epoch; `positive` draws the positive of an example.
-pub(super) fn plan(pairs: &Pairs, batch: usize, seed: u64, epoch: u64, positive: impl Fn(u32) -> u32) -> Plan {
+pub(super) fn plan(
+    pairs: &TokenizedPairs,
+    batch: usize,
+    seed: u64,
+    epoch: u64,
+    positive: impl Fn(u32) -> u32,
+) -> EpochPlan {
     let mut list: Vec<u32> = (0..pairs.len() as u32).collect();
     Random::of(&[seed, epoch, ORDER]).shuffle(&mut list);
     let mut list = list.into_iter();
     let mut waiting: VecDeque<(u32, u32)> = VecDeque::new();
-    let mut planned = Plan { order: Vec::with_capacity(pairs.len()), forced: 0 };
+    let mut planned = EpochPlan { order: Vec::with_capacity(pairs.len()), forced: 0 };
     let mut forced = Vec::new();
     while planned.order.len() < pairs.len() {
         let mut filled = Filled::default();
@@ -82,7 +88,7 @@ struct Filled {
 
 impl Filled {
     /// Adds an example if it fits.
-    fn take(&mut self, pairs: &Pairs, (example, positive): (u32, u32)) -> bool {
+    fn take(&mut self, pairs: &TokenizedPairs, (example, positive): (u32, u32)) -> bool {
         let (class, known) = (pairs.class(pairs.answer(positive)), pairs.known(pairs.question(example)));
         // The class is among those known, so equal answers are met here too.
         let fits = !self.known.contains(&class) && known.iter().all(|class| !self.answers.contains(class));

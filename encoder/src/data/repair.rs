@@ -1,16 +1,16 @@
 //! Swaps between batches, so that what the plan had to force finds a place where it fits.
 
-use super::pairs::Pairs;
+use super::pairs::TokenizedPairs;
 
 /// Comparisons of two examples at most in one epoch: data in which one answer is everywhere has no better order to be found.
 const COMPARISONS: usize = 20_000_000;
 
 /// An example and the place of its positive.
-type Sampled = (u32, u32);
+type SampledExample = (u32, u32);
 
 /// Swaps each forced example with one of another batch where both then fit; gives the number of those that stay forced.
 /// Batches are tried from the first, so that the outcome is a function of its input.
-pub(super) fn repair(pairs: &Pairs, order: &mut [Sampled], batch: usize, forced: &[usize]) -> usize {
+pub(super) fn repair(pairs: &TokenizedPairs, order: &mut [SampledExample], batch: usize, forced: &[usize]) -> usize {
     let mut left = COMPARISONS;
     let mut stays = 0;
     for &at in forced {
@@ -23,7 +23,13 @@ pub(super) fn repair(pairs: &Pairs, order: &mut [Sampled], batch: usize, forced:
 }
 
 /// The first place that the example at `at` can be swapped with.
-fn partner(pairs: &Pairs, order: &[Sampled], batch: usize, at: usize, left: &mut usize) -> Option<usize> {
+fn partner(
+    pairs: &TokenizedPairs,
+    order: &[SampledExample],
+    batch: usize,
+    at: usize,
+    left: &mut usize,
+) -> Option<usize> {
     let sampled = *order.get(at)?;
     let own = at / batch * batch..(at / batch * batch + batch).min(order.len());
     for start in (0..order.len()).step_by(batch).filter(|&start| start != own.start) {
@@ -47,10 +53,10 @@ fn partner(pairs: &Pairs, order: &[Sampled], batch: usize, at: usize, left: &mut
 /// Places within `range`, but for `except`, whose examples cannot stand in one batch with `sampled`: two of them at most.
 /// `None` once there were too many comparisons.
 fn clashes(
-    pairs: &Pairs,
-    order: &[Sampled],
+    pairs: &TokenizedPairs,
+    order: &[SampledExample],
     range: std::ops::Range<usize>,
-    sampled: Sampled,
+    sampled: SampledExample,
     except: Option<usize>,
     left: &mut usize,
 ) -> Option<Vec<usize>> {
@@ -60,7 +66,8 @@ fn clashes(
 }
 
 /// Whether the answer of one is known to answer the question of the other; equal answers are.
-fn clash(pairs: &Pairs, one: Sampled, other: Sampled) -> bool {
-    let answers = |asked: Sampled, given: Sampled| pairs.answers(pairs.question(asked.0), pairs.answer(given.1));
+fn clash(pairs: &TokenizedPairs, one: SampledExample, other: SampledExample) -> bool {
+    let answers =
+        |asked: SampledExample, given: SampledExample| pairs.answers(pairs.question(asked.0), pairs.answer(given.1));
     answers(one, other) || answers(other, one)
 }

@@ -6,8 +6,8 @@ use crate::random::Random;
 use serde::{Deserialize, Serialize};
 
 use super::error::DataError;
-use super::pairs::Pairs;
-use super::plan::{Plan, plan};
+use super::pairs::TokenizedPairs;
+use super::plan::{EpochPlan, plan};
 
 /// Streams of random numbers of one example in one epoch.
 const POSITIVE: u64 = 2;
@@ -74,15 +74,15 @@ pub struct Draw {
 /// Draws batches without end.
 #[derive(Debug, Clone)]
 pub struct Sampler {
-    pairs: Arc<Pairs>,
+    pairs: Arc<TokenizedPairs>,
     options: SamplerOptions,
     cursor: Cursor,
-    plan: Option<(u64, Arc<Plan>)>,
+    plan: Option<(u64, Arc<EpochPlan>)>,
 }
 
 impl Sampler {
     /// A sampler at the first batch.
-    pub fn new(pairs: Arc<Pairs>, options: SamplerOptions) -> Result<Self, DataError> {
+    pub fn new(pairs: Arc<TokenizedPairs>, options: SamplerOptions) -> Result<Self, DataError> {
         if options.batch == 0 {
             return Err(DataError::NoBatch);
         }
@@ -93,7 +93,7 @@ impl Sampler {
     }
 
     /// A sampler that goes on where another stood, over the same pairs.
-    pub fn restore(pairs: Arc<Pairs>, state: &SamplerState) -> Result<Self, DataError> {
+    pub fn restore(pairs: Arc<TokenizedPairs>, state: &SamplerState) -> Result<Self, DataError> {
         if pairs.digest() != state.data {
             return Err(DataError::OtherData { expected: state.data.clone(), got: pairs.digest().to_owned() });
         }
@@ -117,7 +117,7 @@ impl Sampler {
     }
 
     /// The examples.
-    pub fn pairs(&self) -> &Arc<Pairs> {
+    pub fn pairs(&self) -> &Arc<TokenizedPairs> {
         &self.pairs
     }
 
@@ -159,7 +159,7 @@ impl Sampler {
         sampled
     }
 
-    fn plan(&mut self) -> Arc<Plan> {
+    fn plan(&mut self) -> Arc<EpochPlan> {
         let (epoch, seed) = (self.cursor.epoch, self.options.seed);
         if let Some((of, plan)) = &self.plan
             && *of == epoch

@@ -38,19 +38,19 @@ pub struct EmbedJob {
 
 /// How a job ended well.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EmbedOutcome {
     /// The directory held everything already.
     NothingToDo {
         /// Documents in it.
         documents: u64,
     },
     /// Everything is embedded now.
-    Embedded(Report),
+    Embedded(EmbedReport),
 }
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct EmbedReport {
     /// The whole set.
     pub summary: EmbeddingsSummary,
     /// Documents of parts that an earlier run has made.

@@ -20,4 +20,4 @@ mod resume;
 mod run;
 mod windows;
 
-pub use job::{EmbedJob, JobError, Outcome, Report};
+pub use job::{EmbedJob, EmbedOutcome, EmbedReport, JobError};

@@ -12,7 +12,7 @@ pub(crate) struct Progress {
     started: Instant,
     total_bytes: Option<u64>,
     first_byte: u64,
-    window: Window,
+    window: ProgressWindow,
     /// Totals of finished windows.
     documents: u64,
     tokens: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
 
 /// The current window.
 #[derive(Debug, Clone, Copy)]
-struct Window {
+struct ProgressWindow {
     /// Its first byte, and the byte after its last.
     begin: u64,
     end: u64,
@@ -30,7 +30,7 @@ struct Window {
     done: usize,
 }
 
-impl Window {
+impl ProgressWindow {
     /// From 0 to 1.
     fn share(&self) -> f64 {
         if self.tokens == 0 { 0.0 } else { (self.done as f64 / self.tokens as f64).min(1.0) }
@@ -42,13 +42,13 @@ impl Progress {
     pub(crate) fn new(total_bytes: Option<u64>, first_byte: u64, documents: u64) -> Self {
         let template = if total_bytes.is_some() { "{wide_bar} {percent:>3}%  {msg}" } else { "{spinner} {msg}" };
         let bar = ProgressBar::new("embed", total_bytes, template);
-        let window = Window { begin: first_byte, end: first_byte, documents: 0, tokens: 0, done: 0 };
+        let window = ProgressWindow { begin: first_byte, end: first_byte, documents: 0, tokens: 0, done: 0 };
         Self { bar, started: Instant::now(), total_bytes, first_byte, window, documents, tokens: 0 }
     }
 
     /// A window of `documents` begins that ends at `bytes` of the corpus; `tokens` of it are to be embedded.
     pub(crate) fn begin(&mut self, bytes: u64, documents: usize, tokens: usize) {
-        self.window = Window { begin: self.window.end, end: bytes, documents, tokens, done: 0 };
+        self.window = ProgressWindow { begin: self.window.end, end: bytes, documents, tokens, done: 0 };
     }
 
     /// A batch of the window is done.
@@ -62,7 +62,7 @@ impl Progress {
     /// The documents of a window are stored.
     pub(crate) fn stored(&mut self) {
         self.documents += self.window.documents as u64;
-        self.window = Window { begin: self.window.end, documents: 0, tokens: 0, done: 0, ..self.window };
+        self.window = ProgressWindow { begin: self.window.end, documents: 0, tokens: 0, done: 0, ..self.window };
     }
 
     /// Tokens embedded so far.
@@ -76,7 +76,7 @@ impl Progress {
     }
 
     fn position(&self) -> u64 {
-        let Window { begin, end, .. } = self.window;
+        let ProgressWindow { begin, end, .. } = self.window;
         begin + (end.saturating_sub(begin) as f64 * self.window.share()) as u64
     }
 

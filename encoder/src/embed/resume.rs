@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EarlierRows, EmbeddingsPart, EmbeddingsWriter, SourceDigest};
 use dyad_corpus::{CorpusReader, PassageContext, ReadOptions, is_stream};
 use dyad_files::space::check_space;
@@ -32,7 +32,7 @@ pub(crate) struct Resumed {
 
 /// How a corpus relates to the parts of an earlier run.
 #[derive(Debug, Default)]
-struct Compared {
+struct ResumedParts {
     /// Parts whose documents are still the same, and their documents.
     kept: usize,
     documents: u64,
@@ -46,7 +46,7 @@ struct Compared {
 pub(crate) fn resume(
     job: &EmbedJob,
     writer: &mut EmbeddingsWriter,
-    cancel: &Cancellation,
+    cancel: &JobCancellation,
 ) -> Result<Resumed, JobError> {
     let parts = writer.finished_parts().to_vec();
     let stream = is_stream(&job.corpus);
@@ -99,8 +99,8 @@ fn compare(
     reader: &mut CorpusReader,
     ComparedWith { parts, part_rows, whole, context }: ComparedWith<'_>,
     go_on: &dyn Fn() -> Result<(), JobError>,
-) -> Result<Compared, JobError> {
-    let mut compared = Compared::default();
+) -> Result<ResumedParts, JobError> {
+    let mut compared = ResumedParts::default();
     let (mut digest, mut contexts) = (SourceDigest::default(), SourceDigest::default());
     // Only the last part of a set may be short: it cannot stay where documents were added after it.
     let short = parts.last().is_some_and(|last| last.rows < part_rows);

@@ -3,16 +3,16 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter};
 use dyad_corpus::logit_scale::NO_LOGIT_SCALE;
 use dyad_corpus::{CorpusReader, ReadOptions, is_stream};
 
-use super::job::{EmbedJob, JobError, Outcome, Report};
+use super::job::{EmbedJob, EmbedOutcome, EmbedReport, JobError};
 use super::logit_scale::{LogitScale, measure};
 use super::progress::Progress;
 use super::resume::{Resumed, resume};
-use super::windows::{Source, Window, read_ahead};
+use super::windows::{ReadWindow, WindowSource, read_ahead};
 use crate::config::Tower;
 use crate::model::{Model, VectorLength};
 use crate::tokenize::{Tokens, add_contexts};
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 impl EmbedJob {
     /// Runs until the corpus ends, an error, or `interrupted`. What whole parts hold is kept in any case.
-    pub fn run(&self, encoder: &Model, cancel: &Cancellation) -> Result<Outcome, JobError> {
+    pub fn run(&self, encoder: &Model, cancel: &JobCancellation) -> Result<EmbedOutcome, JobError> {
         self.check_corpus()?;
         if self.context.late_weight().is_some() && !encoder.pools_means(self.tower) {
             return Err(JobError::NoMeans { context: self.context });
@@ -65,7 +65,7 @@ impl EmbedJob {
         let mut progress = Progress::new(reader.total_bytes(), reader.bytes_read(), kept);
         let (mut truncated, mut stored, mut reused) = (0, 0, 0);
         let (tower, context) = (self.tower, self.context);
-        let source = Source { reader, earlier, tokenizer: encoder.tokenizer(), tower, context };
+        let source = WindowSource { reader, earlier, tokenizer: encoder.tokenizer(), tower, context };
         let windows = read_ahead(source, is_stream(&self.corpus))?;
         loop {
             if cancel.is_cancelled() {
@@ -94,10 +94,10 @@ impl EmbedJob {
         // Also of a complete set of an earlier release, which knew of none.
         self.measure_logit_scale(encoder, &mut writer, cancel)?;
         if stored == 0 && was_complete && parts_dropped == 0 {
-            return Ok(Outcome::NothingToDo { documents: kept });
+            return Ok(EmbedOutcome::NothingToDo { documents: kept });
         }
         let summary = writer.finish()?;
-        Ok(Outcome::Embedded(Report {
+        Ok(EmbedOutcome::Embedded(EmbedReport {
             summary,
             documents_kept: kept,
             documents_reused: reused,
@@ -119,10 +119,10 @@ impl EmbedJob {
     fn embed(
         &self,
         encoder: &Model,
-        window: &Window,
+        window: &ReadWindow,
         writer: &mut EmbeddingsWriter,
         progress: &mut Progress,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<bool, JobError> {
         let tokens = window.tokens.iter().chain(&window.contexts).map(|tokens| tokens.ids.len()).sum();
         progress.begin(window.bytes_read, window.documents.len(), tokens);
@@ -154,7 +154,7 @@ impl EmbedJob {
         &self,
         encoder: &Model,
         writer: &mut EmbeddingsWriter,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<(), JobError> {
         if writer.header().logit_scale.is_some() || self.tower != Tower::Answer {
             return Ok(());

@@ -21,7 +21,7 @@ const WINDOWS_AHEAD: usize = 2;
 
 /// Some documents, ready to be embedded.
 #[derive(Debug, Default)]
-pub(crate) struct Window {
+pub(crate) struct ReadWindow {
     pub(crate) documents: Vec<Document>,
     /// Vector of each document, where an earlier run has made it.
     pub(crate) earlier: Vec<Option<Vec<f32>>>,
@@ -38,11 +38,11 @@ pub(crate) struct Window {
 }
 
 /// Messages of the reader thread: windows, then `None` at the end of the corpus, so that a panic is not mistaken for the end.
-pub(crate) type Sent = Result<Option<Window>, JobError>;
+pub(crate) type SentWindow = Result<Option<ReadWindow>, JobError>;
 
 /// Source of the windows.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct WindowSource {
     pub(crate) reader: CorpusReader,
     pub(crate) earlier: EarlierRows,
     pub(crate) tokenizer: Arc<Tokenizer>,
@@ -52,7 +52,7 @@ pub(crate) struct Source {
 
 /// Reads the rest of a corpus on a thread of its own, which ends with the corpus, an error, or the receiver. What a user
 /// should hear of the corpus is told at its end where `tell`.
-pub(crate) fn read_ahead(mut source: Source, tell: bool) -> Result<Receiver<Sent>, JobError> {
+pub(crate) fn read_ahead(mut source: WindowSource, tell: bool) -> Result<Receiver<SentWindow>, JobError> {
     let (sender, receiver) = sync_channel(WINDOWS_AHEAD);
     let windows = move || {
         source.send_windows(&sender);
@@ -67,8 +67,8 @@ pub(crate) fn read_ahead(mut source: Source, tell: bool) -> Result<Receiver<Sent
     Ok(receiver)
 }
 
-impl Source {
-    fn send_windows(&mut self, sender: &SyncSender<Sent>) {
+impl WindowSource {
+    fn send_windows(&mut self, sender: &SyncSender<SentWindow>) {
         loop {
             let window = self.next_window();
             let last = !matches!(window, Ok(Some(_)));
@@ -79,7 +79,7 @@ impl Source {
         }
     }
 
-    fn next_window(&mut self) -> Sent {
+    fn next_window(&mut self) -> SentWindow {
         let is_late = self.context.late_weight().is_some();
         let (mut documents, mut bytes) = (Vec::new(), 0);
         while documents.len() < WINDOW_DOCUMENTS && bytes < WINDOW_BYTES {
@@ -94,7 +94,7 @@ impl Source {
         if documents.is_empty() {
             return Ok(None);
         }
-        let mut window = Window { bytes_read: self.reader.bytes_read(), ..Window::default() };
+        let mut window = ReadWindow { bytes_read: self.reader.bytes_read(), ..ReadWindow::default() };
         let earlier: Vec<Option<EarlierRow>> = if self.earlier.rows() == 0 {
             vec![None; documents.len()]
         } else {

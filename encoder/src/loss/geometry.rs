@@ -50,7 +50,7 @@ impl Kernel {
 
 /// The matched questions and answers of a batch in one space, `[b, d]` each.
 #[derive(Debug, Clone, Copy)]
-pub struct Pairs<'a> {
+pub struct MatchedPairs<'a> {
     /// Vectors of the questions.
     pub questions: &'a Tensor,
     /// Vectors of their answers, in the same order.
@@ -60,7 +60,7 @@ pub struct Pairs<'a> {
 /// The choices of geometry alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Geometry {
+pub struct GeometryLoss {
     /// Nearness in the dual encoder's space.
     pub dual: Kernel,
     /// Nearness in the cross encoder's space.
@@ -82,13 +82,13 @@ pub struct GeometryTerms {
     pub a_a: Tensor,
 }
 
-impl Geometry {
+impl GeometryLoss {
     /// Equation 11 for each of the four pairings. The spaces may differ in dimension, not in the number of pairs. The temperature divides inner
     /// products; a Gaussian has its width.
     pub fn terms(
         &self,
-        dual: Pairs<'_>,
-        cross: Pairs<'_>,
+        dual: MatchedPairs<'_>,
+        cross: MatchedPairs<'_>,
         (similarity, temperature): (Similarity, f64),
     ) -> Result<GeometryTerms, TchError> {
         let pairs = dual.questions.size().first().copied().unwrap_or(0);

@@ -21,7 +21,7 @@ mod temperature;
 
 pub use distill::{kl_divergence, margin_mse};
 pub use endx::{Endx, GeometryWeights, Ramp};
-pub use geometry::{Geometry, GeometryTerms, Kernel, Pairs};
+pub use geometry::{GeometryLoss, GeometryTerms, Kernel, MatchedPairs};
 pub use in_batch::InBatch;
 pub use similarity::Similarity;
 pub use temperature::Temperature;

@@ -14,7 +14,7 @@ use crate::config::Tower;
 use crate::device::{OperatorThreads, set_operator_threads};
 use crate::error::Error;
 use crate::nn::{Exec, Network, VectorLength};
-use crate::tokenize::{Batch, Budget, Tokens, plan};
+use crate::tokenize::{Budget, TokenBatch, Tokens, plan};
 
 /// Batches per worker from which workers pay: with fewer, one stands still while another one finishes.
 const BATCHES_PER_WORKER: usize = 2;
@@ -34,14 +34,14 @@ pub(crate) fn embed_batch(
     texts: &[&Tokens],
     prompt_tokens: usize,
 ) -> Result<Vec<f32>, Error> {
-    let all = || network.embed(tower, &Batch::new(texts, prompt_tokens), length);
+    let all = || network.embed(tower, &TokenBatch::new(texts, prompt_tokens), length);
     let Some(pool) = &network.pool else { return all() };
     let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
     let Some(shares) = whole_texts(&lengths, pool.free_threads()) else { return all() };
     let mut work: Vec<_> = shares.iter().map(|positions| (network.clone(), positions, Ok(Vec::new()))).collect();
     let one = |(network, positions, rows): &mut (Network, &Vec<usize>, Result<Vec<f32>, Error>)| {
         let texts: Vec<&Tokens> = positions.iter().filter_map(|&position| texts.get(position).copied()).collect();
-        *rows = network.embed_by(Exec::ONE_THREAD, tower, &Batch::new(&texts, prompt_tokens), length);
+        *rows = network.embed_by(Exec::ONE_THREAD, tower, &TokenBatch::new(&texts, prompt_tokens), length);
     };
     pool.share_long(work.iter_mut(), one);
     let dim = network.routes[tower.index()].dim;
@@ -93,14 +93,14 @@ impl VectorPlaces {
 
 /// What makes rows of the texts of a service, on any number of threads at once, each with a runner of its own.
 #[derive(Debug, Clone)]
-pub(crate) struct Runner {
+pub(crate) struct BatchRunner {
     pub(super) network: Network,
     pub(super) length: VectorLength,
     /// Number of tokens of the prompts of the question tower and of the answer tower.
     pub(super) prompt_tokens: [usize; 2],
 }
 
-impl Runner {
+impl BatchRunner {
     /// Runners that may run at once: one for each two threads where kernels are ours, which help each other, else one, whose operators use all threads.
     ///
     /// Measured with all-MiniLM-L6-v2 in int8 and questions of 20 tokens: on eight threads 16 clients got 1,364 answers a second by one batch at
@@ -186,7 +186,7 @@ impl BatchEncoder {
         };
         let finished = if parallel {
             let one = |network: &Network, number: usize| {
-                let batch = Batch::new(&texts_of(number), self.prompt_tokens);
+                let batch = TokenBatch::new(&texts_of(number), self.prompt_tokens);
                 network.embed_by(Exec::ONE_THREAD, self.tower, &batch, self.length)
             };
             in_parallel(network, self.workers, batches.len(), &one, &mut done)?

@@ -1,6 +1,6 @@
 //! A readable description of a model: modules, towers, shared tensors, memory.
 
-use crate::checkpoint::{Manifest, ModuleRecords, SharedTensor};
+use crate::checkpoint::{CheckpointManifest, ModuleRecords, SharedTensorRecord};
 use crate::config::{Layout, Sharing};
 
 /// A module and its size.
@@ -32,7 +32,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    pub(super) fn new(layout: &Layout, manifest: Option<&Manifest>, records: &[ModuleRecords]) -> Self {
+    pub(super) fn new(layout: &Layout, manifest: Option<&CheckpointManifest>, records: &[ModuleRecords]) -> Self {
         let ties = manifest.map(|manifest| manifest.shared_tensors.as_slice()).unwrap_or_default();
         let mut counted_twice = 0;
         let modules = layout.modules.iter().enumerate().map(|(at, placed)| {
@@ -41,7 +41,7 @@ impl Contents {
             let values = |shape: &[usize]| shape.iter().map(|&length| length as u64).product::<u64>();
             for record in records {
                 // The first module of a tie counts.
-                let again = |tie: &SharedTensor| {
+                let again = |tie: &SharedTensorRecord| {
                     tie.tensor == record.name && tie.modules.iter().skip(1).any(|module| *module == placed.id)
                 };
                 counted_twice += if ties.iter().any(again) { values(&record.shape) } else { 0 };

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::batches::Runner;
+use super::batches::BatchRunner;
 use super::contents::Contents;
-use super::load::Mode;
+use super::load::OpenMode;
 use super::open::{Model, ModelInfo};
 use crate::checkpoint::Checkpoint;
 use crate::config::{Layout, PromptOptions, ScoreActivation, Tower};
@@ -59,7 +59,7 @@ impl CrossEncoder {
             });
         }
         let activation = ScoreActivation::read(&layout.root)?;
-        let model = Model::open_scoring(&checkpoint, compute, Mode::Inference)?;
+        let model = Model::open_scoring(&checkpoint, compute, OpenMode::Inference)?;
         model.reproduce_golden_logits()?;
         for remark in checkpoint.layout.remarks() {
             tracing::warn!(model = %directory.display(), "{remark}");
@@ -88,8 +88,8 @@ impl CrossEncoder {
     }
 
     /// What scores pairs of one batch, on other threads too.
-    pub(crate) fn runner(&self) -> Runner {
-        Runner { network: self.model.network.clone(), length: VectorLength::Raw, prompt_tokens: [0; 2] }
+    pub(crate) fn runner(&self) -> BatchRunner {
+        BatchRunner { network: self.model.network.clone(), length: VectorLength::Raw, prompt_tokens: [0; 2] }
     }
 
     /// Logits of tokenized pairs as one batch, in their order.

@@ -2,12 +2,12 @@
 
 use tch::Tensor;
 
-use super::batches::{BatchEncoder, Runner, embed_batch};
+use super::batches::{BatchEncoder, BatchRunner, embed_batch};
 use super::open::Model;
 use crate::config::Tower;
 use crate::error::{Error, torch};
 use crate::nn::{Output, VectorLength};
-use crate::tokenize::{Batch, Budget, Tokens};
+use crate::tokenize::{Budget, TokenBatch, Tokens};
 
 impl Model {
     /// Tokenized texts of one tower as one batch, with their tape where something is learned.
@@ -35,9 +35,9 @@ impl Model {
     }
 
     /// What embeds texts of one batch, on other threads too.
-    pub(crate) fn runner(&self) -> Runner {
+    pub(crate) fn runner(&self) -> BatchRunner {
         let prompt_tokens = Tower::BOTH.map(|tower| self.tokenizer.prompt(tower).tokens);
-        Runner { network: self.network.clone(), length: VectorLength::Unit, prompt_tokens }
+        BatchRunner { network: self.network.clone(), length: VectorLength::Unit, prompt_tokens }
     }
 
     /// Embeds any number of texts in length-sorted batches, several at a time; the rows keep the order of `texts`.
@@ -60,7 +60,7 @@ impl Model {
         encoder.embed(&self.network, texts, &mut go_on)
     }
 
-    fn batch(&self, tower: Tower, texts: &[&Tokens]) -> Batch {
-        Batch::new(texts, self.tokenizer.prompt(tower).tokens)
+    fn batch(&self, tower: Tower, texts: &[&Tokens]) -> TokenBatch {
+        TokenBatch::new(texts, self.tokenizer.prompt(tower).tokens)
     }
 }

@@ -1,14 +1,14 @@
 //! Golden vectors: texts whose vectors a model brings along. A model that does not reproduce them is not that model, or does not run
 //! as it should, and is not served.
 
-use super::load::Mode;
+use super::load::OpenMode;
 use super::open::{Model, ModelKind};
 use crate::checkpoint::{Checkpoint, Golden, PAIR};
 use crate::config::Tower;
 use crate::device::{Compute, Dtype, OperatorThreads};
 use crate::error::Error;
 use crate::nn::VectorLength;
-use crate::tokenize::Batch;
+use crate::tokenize::TokenBatch;
 
 /// Texts whose vectors verify a new model: short and long, another script, digits, and a text of one letter.
 const TEXTS: [&str; 6] = [
@@ -96,7 +96,7 @@ impl Model {
     fn golden_logit(&self, pair: &str) -> Result<f32, Error> {
         let (question, text) = pair.split_once('\t').unwrap_or((pair, ""));
         let tokens = self.tokenizer.encode_pair(question, text)?;
-        let logits = self.network.embed(Tower::Answer, &Batch::new(&[&tokens], 0), VectorLength::Raw)?;
+        let logits = self.network.embed(Tower::Answer, &TokenBatch::new(&[&tokens], 0), VectorLength::Raw)?;
         logits.first().copied().ok_or(Error::NotFinite)
     }
 
@@ -120,7 +120,7 @@ impl Model {
 pub(super) fn validate(checkpoint: &Checkpoint) -> Result<Vec<Golden>, Error> {
     let _kept = OperatorThreads::kept();
     checkpoint.check_finite()?;
-    let model = Model::open_checked(checkpoint, &one_thread(), Mode::Inference)?;
+    let model = Model::open_checked(checkpoint, &one_thread(), OpenMode::Inference)?;
     model.reproduce_golden()?;
     model.golden_vectors()
 }

@@ -5,17 +5,18 @@ use std::collections::HashMap;
 use tch::{Kind, Tensor};
 
 use super::tensors::to_torch;
-use crate::checkpoint::{Checkpoint, ModuleTensors, SharedTensor};
-use crate::config::{Architecture, Module, Part, Placed, Tie};
+use crate::checkpoint::{Checkpoint, ModuleTensors, SharedTensorRecord};
+use crate::config::{Architecture, Module, Placed, Tie, TowerPart};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
 use crate::nn::{
-    Dense, Loaded, MultiHop, Padding, Parameter, Parameters, Pooling, RunCosts, Transformer, WeightForm, by_kernels,
+    Dense, LoadedModule, MultiHop, Padding, Parameter, Parameters, PoolingLayer, RunCosts, Transformer, WeightForm,
+    by_kernels,
 };
 
 /// The use that a model is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum OpenMode {
     /// Weights do not change and are packed for speed.
     Inference,
     /// Weights are learned, but for those that the towers hold frozen.
@@ -24,7 +25,7 @@ pub enum Mode {
 
 /// A loaded model.
 pub(super) struct LoadedModules {
-    pub(super) modules: Vec<Loaded>,
+    pub(super) modules: Vec<LoadedModule>,
     /// The trained and frozen tensors, each once; empty for inference.
     pub(super) parameters: Vec<Parameter>,
     pub(super) padding: Padding,
@@ -45,13 +46,13 @@ pub(super) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(checkpoint: &'a Checkpoint, compute: &'a Compute, mode: Mode) -> Self {
+    pub(super) fn new(checkpoint: &'a Checkpoint, compute: &'a Compute, mode: OpenMode) -> Self {
         let (form, kind) = match (mode, compute.dtype) {
             // What learns in bfloat16 is kept in f32: a step is often smaller than what bfloat16 tells apart.
-            (Mode::Training, Dtype::Bf16) => (WeightForm::Mixed, Kind::Float),
-            (Mode::Training, _) => (WeightForm::Learned, compute.dtype.kind()),
-            (Mode::Inference, Dtype::Int8) => (WeightForm::Int8, Kind::Float),
-            (Mode::Inference, _) => (WeightForm::Fixed, compute.dtype.kind()),
+            (OpenMode::Training, Dtype::Bf16) => (WeightForm::Mixed, Kind::Float),
+            (OpenMode::Training, _) => (WeightForm::Learned, compute.dtype.kind()),
+            (OpenMode::Inference, Dtype::Int8) => (WeightForm::Int8, Kind::Float),
+            (OpenMode::Inference, _) => (WeightForm::Fixed, compute.dtype.kind()),
         };
         Self { checkpoint, compute, form, kind, tied: HashMap::new(), parameters: Vec::new() }
     }
@@ -91,7 +92,7 @@ impl<'a> Loader<'a> {
         RunCosts::of(hidden, architectures.filter_map(Architecture::biased_heads).max())
     }
 
-    fn module(&mut self, at: usize, placed: &Placed) -> Result<Loaded, Error> {
+    fn module(&mut self, at: usize, placed: &Placed) -> Result<LoadedModule, Error> {
         let kind = self.compute.dtype.kind();
         Ok(match &placed.module {
             Module::Transformer(config) => {
@@ -99,43 +100,45 @@ impl<'a> Loader<'a> {
                 let transformer = Transformer::load(&mut source, &config.architecture)?;
                 let head = config.architecture.head();
                 let head = head.iter().map(|(name, settings)| Dense::load(&mut source, name, settings, kind));
-                Loaded::Transformer { transformer, head: head.collect::<Result<_, _>>()? }
+                LoadedModule::Transformer { transformer, head: head.collect::<Result<_, _>>()? }
             }
-            Module::Pooling(settings) => Loaded::Pooling(Pooling::new(settings.clone())),
-            Module::MultiHop(settings) => Loaded::MultiHop(MultiHop::load(&mut self.source(at, placed)?, settings)?),
+            Module::Pooling(settings) => LoadedModule::Pooling(PoolingLayer::new(settings.clone())),
+            Module::MultiHop(settings) => {
+                LoadedModule::MultiHop(MultiHop::load(&mut self.source(at, placed)?, settings)?)
+            }
             Module::Dense(settings) => {
-                Loaded::Dense(Dense::load(&mut self.source(at, placed)?, "linear", settings, kind)?)
+                LoadedModule::Dense(Dense::load(&mut self.source(at, placed)?, "linear", settings, kind)?)
             }
-            Module::Normalize => Loaded::Normalize,
+            Module::Normalize => LoadedModule::Normalize,
         })
     }
 
-    fn source<'b>(&'b mut self, at: usize, placed: &'b Placed) -> Result<Source<'b, 'a>, Error> {
-        Ok(Source { tensors: self.checkpoint.tensors(at)?, placed, loader: self })
+    fn source<'b>(&'b mut self, at: usize, placed: &'b Placed) -> Result<TensorSource<'b, 'a>, Error> {
+        Ok(TensorSource { tensors: self.checkpoint.tensors(at)?, placed, loader: self })
     }
 }
 
 /// Provides the tensors of one module.
-struct Source<'b, 'a> {
+struct TensorSource<'b, 'a> {
     tensors: ModuleTensors<'a>,
     placed: &'b Placed,
     loader: &'b mut Loader<'a>,
 }
 
-impl Source<'_, '_> {
+impl TensorSource<'_, '_> {
     /// The tie that a tensor of the module belongs to.
     fn tie(&self, tensor: &str) -> Option<usize> {
         let ties = self.loader.checkpoint.manifest.as_ref().map(|manifest| manifest.shared_tensors.as_slice())?;
-        let has = |tie: &SharedTensor| tie.tensor == tensor && tie.modules.contains(&self.placed.id);
+        let has = |tie: &SharedTensorRecord| tie.tensor == tensor && tie.modules.contains(&self.placed.id);
         ties.iter().position(has)
     }
 
     /// Whether a tensor is frozen in training.
     fn is_frozen(&self, tensor: &str) -> bool {
         let part = match &self.placed.module {
-            Module::Transformer(config) if config.architecture.token_table() == tensor => Part::TokenEmbedder,
-            Module::Dense(_) => Part::Projection,
-            _ => Part::Transformer,
+            Module::Transformer(config) if config.architecture.token_table() == tensor => TowerPart::TokenEmbedder,
+            Module::Dense(_) => TowerPart::Projection,
+            _ => TowerPart::Transformer,
         };
         let sharing = self.loader.checkpoint.manifest.as_ref().and_then(|manifest| manifest.sharing);
         sharing.is_some_and(|sharing| sharing.tie(part) == Tie::Frozen)
@@ -158,7 +161,7 @@ impl Source<'_, '_> {
     }
 }
 
-impl Parameters for Source<'_, '_> {
+impl Parameters for TensorSource<'_, '_> {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
         let tie = self.tie(name);
         if let Some(first) = tie.and_then(|tie| self.loader.tied.get(&tie)) {

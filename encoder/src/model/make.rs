@@ -11,12 +11,12 @@ use tch::Kind;
 #[cfg(feature = "train")]
 use super::cross_encoder::CrossEncoder;
 use super::golden::{difference, one_thread, validate};
-use super::load::Mode;
+use super::load::OpenMode;
 use super::open::{Model, splitters};
 use super::tensors::to_checkpoint;
 #[cfg(feature = "train")]
 use crate::checkpoint::MANIFEST;
-use crate::checkpoint::{Checkpoint, Golden, Manifest, TensorData};
+use crate::checkpoint::{Checkpoint, CheckpointManifest, Golden, TensorData};
 use crate::config::{Layout, Module, PromptOptions, Tower};
 use crate::device::{Dtype, OperatorThreads};
 use crate::error::Error;
@@ -141,17 +141,17 @@ pub fn export_with(from: &Path, to: &Path, dtype: Dtype, prompts: &PromptOptions
     let expected = {
         let _kept = OperatorThreads::kept();
         let mut model = if source.layout.scores() {
-            let model = Model::open_scoring(&source, &one_thread(), Mode::Inference)?;
+            let model = Model::open_scoring(&source, &one_thread(), OpenMode::Inference)?;
             model.reproduce_golden_logits()?;
             model
         } else {
-            let model = Model::open_checked(&source, &one_thread(), Mode::Inference)?;
+            let model = Model::open_checked(&source, &one_thread(), OpenMode::Inference)?;
             model.reproduce_golden()?;
             model
         };
         if !prompts.is_default() {
             source = source.with_prompts(prompts)?;
-            model = Model::of(&source, &one_thread(), Mode::Inference)?;
+            model = Model::of(&source, &one_thread(), OpenMode::Inference)?;
         }
         model.golden_vectors()?
     };
@@ -190,9 +190,9 @@ fn publish_if(
     checkpoint.write(root)?;
     let (sharing, ties) =
         checkpoint.manifest.as_ref().map_or((None, Vec::new()), |known| (known.sharing, known.shared_tensors.clone()));
-    let mut manifest = Manifest::new(sharing, ties);
+    let mut manifest = CheckpointManifest::new(sharing, ties);
     let written = Checkpoint { manifest: Some(manifest.clone()), ..Checkpoint::read(root)? };
-    let model = Model::of(&written, &one_thread(), Mode::Inference)?;
+    let model = Model::of(&written, &one_thread(), OpenMode::Inference)?;
     manifest.dim = model.info().dim;
     manifest.fingerprint.clone_from(&model.info().fingerprint);
     manifest.golden = model.golden_vectors()?;
@@ -204,7 +204,7 @@ fn publish_if(
 /// Whether a model of ours has its `dyad.json`, which is written last.
 #[cfg(feature = "train")]
 pub(crate) fn is_sealed(root: &Path) -> Result<bool, Error> {
-    Ok(Manifest::read(root)?.is_some())
+    Ok(CheckpointManifest::read(root)?.is_some())
 }
 
 /// Refuses a model of ours that is torn or was changed: without `dyad.json`, or not what that says.

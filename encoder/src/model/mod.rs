@@ -22,11 +22,11 @@ mod tensors;
 
 pub use crate::config::ScoreActivation;
 pub use crate::nn::{Output, Parameter, VectorLength};
-pub(crate) use batches::Runner;
+pub(crate) use batches::BatchRunner;
 pub use contents::{Contents, ModuleContents};
 pub use cross_encoder::CrossEncoder;
 pub(crate) use golden::least_cosine;
-pub use load::Mode;
+pub use load::OpenMode;
 #[cfg(feature = "train")]
 pub(crate) use make::{check_whole, is_sealed};
 pub use make::{

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::contents::Contents;
-use super::load::{Loader, Mode};
+use super::load::{Loader, OpenMode};
 use crate::checkpoint::{Checkpoint, Golden, MANIFEST, fingerprint};
 use crate::config::{Architecture, Layout, Module, Placed, PromptOptions, Prompts, Sharing, Tower};
 use crate::device::{Compute, Device, Dtype};
 use crate::error::{Error, torch};
-use crate::nn::{Exec, Network, Parameter, Pool};
+use crate::nn::{Exec, KernelPool, Network, Parameter};
 use crate::tokenize::{Splitter, SplitterSettings, Tokenizer};
 
 /// What a model makes of texts.
@@ -76,7 +76,7 @@ impl Model {
     /// As [`Self::open`], with other prompts than its files have: another model, by its fingerprint.
     pub fn open_with(directory: &Path, compute: &Compute, prompts: &PromptOptions) -> Result<Self, Error> {
         let checkpoint = Checkpoint::read(directory)?;
-        let mut model = Self::open_checked(&checkpoint, compute, Mode::Inference)?;
+        let mut model = Self::open_checked(&checkpoint, compute, OpenMode::Inference)?;
         model.reproduce_golden()?;
         if !prompts.is_default() {
             model.set_prompts(&checkpoint, checkpoint.layout.prompts_by(prompts)?)?;
@@ -106,16 +106,16 @@ impl Model {
     ///
     /// With [`Dtype::Bf16`] tensors are kept in f32, and products are in bfloat16 (mixed precision).
     pub fn open_for_training(directory: &Path, compute: &Compute) -> Result<Self, Error> {
-        Self::open_checked(&Checkpoint::read(directory)?, compute, Mode::Training)
+        Self::open_checked(&Checkpoint::read(directory)?, compute, OpenMode::Training)
     }
 
     /// Opens a cross encoder to be trained, as [`Self::open_for_training`] does a dual encoder.
     #[cfg(feature = "train")]
     pub(crate) fn open_cross_encoder_for_training(directory: &Path, compute: &Compute) -> Result<Self, Error> {
-        Self::open_scoring(&Checkpoint::read(directory)?, compute, Mode::Training)
+        Self::open_scoring(&Checkpoint::read(directory)?, compute, OpenMode::Training)
     }
 
-    pub(super) fn open_scoring(checkpoint: &Checkpoint, compute: &Compute, mode: Mode) -> Result<Self, Error> {
+    pub(super) fn open_scoring(checkpoint: &Checkpoint, compute: &Compute, mode: OpenMode) -> Result<Self, Error> {
         let model = Self::of(checkpoint, compute, mode)?;
         if let Some(manifest) = &checkpoint.manifest {
             manifest.agrees(&checkpoint.layout.root, &model.info.fingerprint)?;
@@ -123,7 +123,7 @@ impl Model {
         Ok(model)
     }
 
-    pub(super) fn open_checked(checkpoint: &Checkpoint, compute: &Compute, mode: Mode) -> Result<Self, Error> {
+    pub(super) fn open_checked(checkpoint: &Checkpoint, compute: &Compute, mode: OpenMode) -> Result<Self, Error> {
         let root = &checkpoint.layout.root;
         if checkpoint.layout.scores() {
             return Err(Error::Unsupported {
@@ -145,7 +145,7 @@ impl Model {
     }
 
     /// A checkpoint as a model, with its ties; the rest of its `dyad.json` is believed.
-    pub(crate) fn of(checkpoint: &Checkpoint, compute: &Compute, mode: Mode) -> Result<Self, Error> {
+    pub(crate) fn of(checkpoint: &Checkpoint, compute: &Compute, mode: OpenMode) -> Result<Self, Error> {
         compute.prepare()?;
         let layout = &checkpoint.layout;
         // Settings and tokenizers first: they are small, and refuse early.
@@ -157,7 +157,7 @@ impl Model {
         let contents = Contents::new(layout, checkpoint.manifest.as_ref(), &records);
         let loaded = Loader::new(checkpoint, compute, mode).load()?;
         let workers = compute.workers();
-        let pool = if loaded.by_kernels && workers > 1 { Some(Pool::new(workers)?) } else { None };
+        let pool = if loaded.by_kernels && workers > 1 { Some(KernelPool::new(workers)?) } else { None };
         let [question, answer] = [layout.transformer(Tower::Question)?.2, layout.transformer(Tower::Answer)?.2];
         let info = ModelInfo {
             name: name_of(&layout.root),
@@ -175,7 +175,7 @@ impl Model {
         if let Some(similarity) = layout.similarity.as_deref()
             && similarity != "cosine"
             && !info.normalizes
-            && mode == Mode::Inference
+            && mode == OpenMode::Inference
         {
             tracing::warn!(
                 similarity,

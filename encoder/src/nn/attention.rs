@@ -192,7 +192,7 @@ impl SelfAttention {
 mod tests {
     use super::super::exec::Exec;
     use super::super::linear::Map;
-    use super::super::packed::Run;
+    use super::super::packed::LengthRun;
     use super::*;
 
     /// Attention of one head of one text, by the equation of the paper.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn follow_the_paper(heads: i64, size: i64) {
-        let run = |first, rows, tokens| Run { first, rows, tokens };
+        let run = |first, rows, tokens| LengthRun { first, rows, tokens };
         // Whole blocks of 8 queries and 32 keys, and lengths that leave 6, 1, 3, 2 and 1 over.
         let runs = vec![
             run(0, 1, 64),

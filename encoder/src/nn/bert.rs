@@ -18,14 +18,14 @@ use crate::error::Error;
 const MPNET_MAX_DISTANCE: usize = 128;
 
 #[derive(Debug, Clone)]
-struct Layer {
+struct BertLayer {
     attention: SelfAttention,
     attention_norm: LayerNorm,
     feed_forward: FeedForward,
     output_norm: LayerNorm,
 }
 
-impl Layer {
+impl BertLayer {
     fn load(parameters: &mut dyn Parameters, number: usize, config: &BertConfig) -> Result<Self, Error> {
         let names = config.names();
         let name = |part: &str| format!("{}.{number}.{part}", names.layers);
@@ -58,7 +58,7 @@ impl Layer {
 pub(crate) struct Bert {
     embedding: Embedding,
     relative: Option<RelativeBias>,
-    layers: Vec<Layer>,
+    layers: Vec<BertLayer>,
 }
 
 impl Bert {
@@ -71,7 +71,7 @@ impl Bert {
             }
             None => None,
         };
-        let layers = (0..config.layers).map(|number| Layer::load(parameters, number, config));
+        let layers = (0..config.layers).map(|number| BertLayer::load(parameters, number, config));
         Ok(Self { embedding, relative, layers: layers.collect::<Result<_, _>>()? })
     }
 

@@ -66,7 +66,7 @@ mod tests {
     use tch::Device;
 
     use super::super::exec::Exec;
-    use super::super::packed::Run;
+    use super::super::packed::LengthRun;
     use super::*;
 
     const H: usize = 5;
@@ -112,7 +112,7 @@ mod tests {
     fn hops_are_those_of_the_equations() {
         let (w1, w2) = (draw(INNER, H, 0.3), draw(HOPS, INNER, 0.7));
         // Two texts of four tokens, one of two, one of one.
-        let runs = [(0, 2, 4), (8, 1, 2), (10, 1, 1)].map(|(first, rows, tokens)| Run { first, rows, tokens });
+        let runs = [(0, 2, 4), (8, 1, 2), (10, 1, 1)].map(|(first, rows, tokens)| LengthRun { first, rows, tokens });
         let hidden = draw(11, H, 0.1);
         for (include_prompt, prompt) in [(true, 2), (false, 2), (false, 0)] {
             let config = MultiHopConfig { in_features: H, inner: INNER, hops: HOPS, include_prompt };

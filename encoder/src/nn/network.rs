@@ -8,15 +8,15 @@ use super::multihop::MultiHop;
 use super::output::Output;
 use super::packed::Packed;
 use super::parameters::Parameters;
-use super::pool::Pool;
-use super::pooling::Pooling;
+use super::pool::KernelPool;
+use super::pooling::PoolingLayer;
 use super::product::Padding;
 use super::projection::Dense;
 use super::recurrent::Recurrent;
 use super::t5::T5;
-use crate::config::{Architecture, Route, Step, Tower};
+use crate::config::{Architecture, ModuleStep, Route, Tower};
 use crate::error::{Error, torch};
-use crate::tokenize::Batch;
+use crate::tokenize::TokenBatch;
 
 /// Below this length a vector counts as zero, as in `torch.nn.functional.normalize`.
 const SMALLEST_NORM: f64 = 1e-12;
@@ -57,13 +57,13 @@ impl Transformer {
 
 /// A module with its weights.
 #[derive(Debug, Clone)]
-pub(crate) enum Loaded {
+pub(crate) enum LoadedModule {
     Transformer {
         transformer: Transformer,
         /// What is in the transformer's own file and follows the pooling: DPR's projection, or the head of a cross encoder.
         head: Vec<Dense>,
     },
-    Pooling(Pooling),
+    Pooling(PoolingLayer),
     MultiHop(MultiHop),
     Dense(Dense),
     Normalize,
@@ -82,7 +82,7 @@ pub enum VectorLength {
 /// Both towers: every module once, and the way of each tower through them.
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
-    pub(crate) modules: Vec<Loaded>,
+    pub(crate) modules: Vec<LoadedModule>,
     /// The question tower and the answer tower; equal for a siamese encoder.
     pub(crate) routes: [Route; 2],
     pub(crate) device: Device,
@@ -90,7 +90,7 @@ pub(crate) struct Network {
     /// How the calling thread computes where there is no pool.
     pub(crate) exec: Exec,
     /// What shares the work of our kernels, where products are theirs and more than one thread may be used.
-    pub(crate) pool: Option<Pool>,
+    pub(crate) pool: Option<KernelPool>,
 }
 
 impl Network {
@@ -103,8 +103,8 @@ impl Network {
     pub(crate) fn pools_means(&self, tower: Tower) -> bool {
         let route = &self.routes[tower.index()];
         let poolings = route.steps.iter().filter_map(|step| match self.layer(*step) {
-            Some(Layer::Module(Loaded::Pooling(pooling))) => Some(pooling.is_mean()),
-            Some(Layer::Module(Loaded::MultiHop(_))) => Some(false),
+            Some(RouteLayer::Module(LoadedModule::Pooling(pooling))) => Some(pooling.is_mean()),
+            Some(RouteLayer::Module(LoadedModule::MultiHop(_))) => Some(false),
             _ => None,
         });
         let poolings: Vec<bool> = poolings.collect();
@@ -112,7 +112,7 @@ impl Network {
     }
 
     /// Embeds a batch on this thread, helped by those that are free, or by operators on all threads: `batch.vectors() * dim` values, row-major, in the order of the texts.
-    pub(crate) fn embed(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Vec<f32>, Error> {
+    pub(crate) fn embed(&self, tower: Tower, batch: &TokenBatch, length: VectorLength) -> Result<Vec<f32>, Error> {
         match &self.pool {
             Some(pool) => pool.run(|| self.embed_by(Exec::SHARED, tower, batch, length)),
             None => self.embed_by(self.exec, tower, batch, length),
@@ -124,7 +124,7 @@ impl Network {
         &self,
         exec: Exec,
         tower: Tower,
-        batch: &Batch,
+        batch: &TokenBatch,
         length: VectorLength,
     ) -> Result<Vec<f32>, Error> {
         let on_cpu = || self.forward_by(exec, tower, batch, length)?.vectors().f_to_device(Device::Cpu)?.f_contiguous();
@@ -136,19 +136,25 @@ impl Network {
     }
 
     /// The forward pass of a batch on the calling thread, with its tape where something is learned.
-    pub(crate) fn forward(&self, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Output, TchError> {
+    pub(crate) fn forward(&self, tower: Tower, batch: &TokenBatch, length: VectorLength) -> Result<Output, TchError> {
         self.forward_by(self.exec, tower, batch, length)
     }
 
-    fn forward_by(&self, exec: Exec, tower: Tower, batch: &Batch, length: VectorLength) -> Result<Output, TchError> {
+    fn forward_by(
+        &self,
+        exec: Exec,
+        tower: Tower,
+        batch: &TokenBatch,
+        length: VectorLength,
+    ) -> Result<Output, TchError> {
         let route = &self.routes[tower.index()];
-        let mut steps: Vec<Layer<'_>> = route.steps.iter().filter_map(|step| self.layer(*step)).collect();
+        let mut steps: Vec<RouteLayer<'_>> = route.steps.iter().filter_map(|step| self.layer(*step)).collect();
         let uncounted = match steps.first() {
-            Some(Layer::Module(Loaded::Transformer { transformer, .. })) => transformer.uncounted(),
+            Some(RouteLayer::Module(LoadedModule::Transformer { transformer, .. })) => transformer.uncounted(),
             _ => None,
         };
         let packed = Packed::new(batch, self.device, self.padding, exec, uncounted)?;
-        while length == VectorLength::Raw && matches!(steps.last(), Some(Layer::Module(Loaded::Normalize))) {
+        while length == VectorLength::Raw && matches!(steps.last(), Some(RouteLayer::Module(LoadedModule::Normalize))) {
             steps.pop();
         }
         // `[t, h]` up to the pooling, `[rows, h]` from there on.
@@ -156,15 +162,15 @@ impl Network {
         let mut tokens = packed.ids.shallow_clone();
         for step in steps {
             values = match step {
-                Layer::Module(Loaded::Transformer { transformer, .. }) => {
+                RouteLayer::Module(LoadedModule::Transformer { transformer, .. }) => {
                     tokens = transformer.forward(&packed)?;
                     tokens.shallow_clone()
                 }
-                Layer::Module(Loaded::Pooling(pooling)) => pooling.forward(&values, &packed)?,
-                Layer::Module(Loaded::MultiHop(multihop)) => multihop.forward(&values, &packed)?,
-                Layer::Module(Loaded::Dense(dense)) => dense.forward(exec, &values)?,
-                Layer::Head(maps) => maps.iter().try_fold(values, |values, map| map.forward(exec, &values))?,
-                Layer::Module(Loaded::Normalize) => unit_length(&values)?,
+                RouteLayer::Module(LoadedModule::Pooling(pooling)) => pooling.forward(&values, &packed)?,
+                RouteLayer::Module(LoadedModule::MultiHop(multihop)) => multihop.forward(&values, &packed)?,
+                RouteLayer::Module(LoadedModule::Dense(dense)) => dense.forward(exec, &values)?,
+                RouteLayer::Head(maps) => maps.iter().try_fold(values, |values, map| map.forward(exec, &values))?,
+                RouteLayer::Module(LoadedModule::Normalize) => unit_length(&values)?,
             };
         }
         let vectors = values.f_narrow(1, 0, route.dim as i64)?;
@@ -176,11 +182,11 @@ impl Network {
         Output::new(tokens, packed, &vectors, batch)
     }
 
-    fn layer(&self, step: Step) -> Option<Layer<'_>> {
+    fn layer(&self, step: ModuleStep) -> Option<RouteLayer<'_>> {
         match step {
-            Step::Module(at) => self.modules.get(at).map(Layer::Module),
-            Step::OwnHead(at) => match self.modules.get(at) {
-                Some(Loaded::Transformer { head, .. }) => Some(Layer::Head(head)),
+            ModuleStep::Module(at) => self.modules.get(at).map(RouteLayer::Module),
+            ModuleStep::OwnHead(at) => match self.modules.get(at) {
+                Some(LoadedModule::Transformer { head, .. }) => Some(RouteLayer::Head(head)),
                 _ => None,
             },
         }
@@ -189,8 +195,8 @@ impl Network {
 
 /// A step of a route.
 #[derive(Debug, Clone, Copy)]
-enum Layer<'a> {
-    Module(&'a Loaded),
+enum RouteLayer<'a> {
+    Module(&'a LoadedModule),
     Head(&'a [Dense]),
 }
 

@@ -3,7 +3,7 @@
 use tch::{TchError, Tensor};
 
 use super::packed::{Packed, on};
-use crate::tokenize::Batch;
+use crate::tokenize::TokenBatch;
 
 /// A batch of one tower after its network, with its tape.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Output {
 
 impl Output {
     /// `vectors` in the order of the batch.
-    pub(crate) fn new(tokens: Tensor, packed: Packed, vectors: &Tensor, batch: &Batch) -> Result<Self, TchError> {
+    pub(crate) fn new(tokens: Tensor, packed: Packed, vectors: &Tensor, batch: &TokenBatch) -> Result<Self, TchError> {
         let places = batch.places();
         let by_place: Vec<(i64, i64)> = packed.rows().collect();
         let at = |place: &i64| by_place.get(*place as usize).copied().unwrap_or((0, 0));

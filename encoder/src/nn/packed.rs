@@ -12,9 +12,9 @@ use tch::{Device, Kind, TchError, Tensor};
 
 use super::exec::Exec;
 use super::product::Padding;
-pub(crate) use super::runs::Run;
+pub(crate) use super::runs::LengthRun;
 use super::runs::{padded_runs, runs};
-use crate::tokenize::Batch;
+use crate::tokenize::TokenBatch;
 
 /// The padding mask of a run.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub(crate) struct Packed {
     pub(crate) positions: Tensor,
     /// `[t]`: 1 for the tokens of the second text of a pair; `None` where all are 0.
     pub(crate) types: Option<Tensor>,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<LengthRun>,
     /// Tokens of each row, most first.
     pub(crate) lengths: Vec<i64>,
     /// Of each run with padding; nothing where no run has any.
@@ -88,7 +88,7 @@ pub(crate) struct Packed {
 impl Packed {
     /// `uncounted` is a token that has no position where it stands in a text, nor moves those after it on: RoBERTa's padding.
     pub(crate) fn new(
-        batch: &Batch,
+        batch: &TokenBatch,
         device: Device,
         padding: Padding,
         exec: Exec,
@@ -182,7 +182,7 @@ pub(crate) fn on(device: Device, values: &[i64]) -> Result<Tensor, TchError> {
 }
 
 /// Values of all tokens with zeros where `runs` have padding, and up to `tokens`.
-fn spread(values: &[i64], lengths: &[i64], runs: &[Run], tokens: usize) -> Vec<i64> {
+fn spread(values: &[i64], lengths: &[i64], runs: &[LengthRun], tokens: usize) -> Vec<i64> {
     let mut spread = Vec::with_capacity(tokens);
     let (mut values, mut lengths) = (values, lengths.iter());
     for run in runs {
@@ -198,7 +198,7 @@ fn spread(values: &[i64], lengths: &[i64], runs: &[Run], tokens: usize) -> Vec<i
     spread
 }
 
-fn masks(lengths: &[i64], runs: &[Run], device: Device) -> Result<Vec<Option<Mask>>, TchError> {
+fn masks(lengths: &[i64], runs: &[LengthRun], device: Device) -> Result<Vec<Option<Mask>>, TchError> {
     let used: i64 = runs.iter().map(|run| run.rows * run.tokens).sum();
     if lengths.iter().sum::<i64>() == used {
         return Ok(Vec::new());
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_text_without_a_token_is_refused() {
         let texts = [vec![1, 2], Vec::new()].map(|ids| Tokens { ids, ..Tokens::default() });
-        let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), 0);
+        let batch = TokenBatch::new(&texts.iter().collect::<Vec<_>>(), 0);
         for padding in [Padding::No, Padding::Rows(RunCosts::of(384, None))] {
             let message = Packed::new(&batch, Device::Cpu, padding, Exec::ONE_THREAD, None).unwrap_err().to_string();
             assert!(message.contains("got: a text without"), "{message}");
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn padding_is_zero_and_masked() {
         let (lengths, runs) =
-            ([3, 2, 2, 1], [Run { first: 0, rows: 3, tokens: 4 }, Run { first: 12, rows: 1, tokens: 1 }]);
+            ([3, 2, 2, 1], [LengthRun { first: 0, rows: 3, tokens: 4 }, LengthRun { first: 12, rows: 1, tokens: 1 }]);
         let all = spread(&[1, 2, 3, 4, 5, 6, 7, 8], &lengths, &runs, 16);
         assert_eq!(all, [1, 2, 3, 0, 4, 5, 0, 0, 6, 7, 0, 0, 8, 0, 0, 0]);
         let masks = masks(&lengths, &runs, Device::Cpu).unwrap();
@@ -260,6 +260,6 @@ mod tests {
         // Of a row that is all prompt, the last token stays.
         assert_eq!(values(mask.kept(2).unwrap()), [0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0]);
         assert_eq!(values(mask.scores().isfinite()), values(mask.kept(0).unwrap()));
-        assert!(super::masks(&[2, 2], &[Run { first: 0, rows: 2, tokens: 2 }], Device::Cpu).unwrap().is_empty());
+        assert!(super::masks(&[2, 2], &[LengthRun { first: 0, rows: 2, tokens: 2 }], Device::Cpu).unwrap().is_empty());
     }
 }

@@ -8,11 +8,11 @@ use super::packed::{Mask, Packed, joined, on};
 use crate::config::{PoolingConfig, PoolingMode};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Pooling {
+pub(crate) struct PoolingLayer {
     config: PoolingConfig,
 }
 
-impl Pooling {
+impl PoolingLayer {
     pub(crate) fn new(config: PoolingConfig) -> Self {
         Self { config }
     }
@@ -40,7 +40,7 @@ impl Pooling {
     }
 }
 
-impl Pooling {
+impl PoolingLayer {
     /// Whether a part of a text can have a vector of its own: the mean of its token vectors.
     pub(crate) fn is_mean(&self) -> bool {
         self.config.modes == [PoolingMode::Mean]
@@ -133,7 +133,7 @@ mod tests {
     use tch::Device;
 
     use super::super::exec::Exec;
-    use super::super::packed::Run;
+    use super::super::packed::LengthRun;
     use super::*;
 
     /// Weight of token `at` (from 0) of a text, as sentence-transformers documents each mode.
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn spans_have_the_means_of_their_tokens() {
-        let runs = vec![Run { first: 0, rows: 1, tokens: 4 }, Run { first: 4, rows: 1, tokens: 3 }];
+        let runs = vec![LengthRun { first: 0, rows: 1, tokens: 4 }, LengthRun { first: 4, rows: 1, tokens: 3 }];
         let hidden = Tensor::randn([7, 5], (Kind::Float, Device::Cpu));
         let values = Vec::<Vec<f32>>::try_from(&hidden).unwrap();
         let ids = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
@@ -176,7 +176,8 @@ mod tests {
             prompt: 0,
             exec: Exec::ONE_THREAD,
         };
-        let of = |modes: &[PoolingMode]| Pooling::new(PoolingConfig { modes: modes.to_vec(), include_prompt: true });
+        let of =
+            |modes: &[PoolingMode]| PoolingLayer::new(PoolingConfig { modes: modes.to_vec(), include_prompt: true });
         let got = of(&[PoolingMode::Mean]).forward(&hidden, &packed).unwrap();
         let got = Vec::<Vec<f32>>::try_from(got).unwrap();
         for (got, tokens) in got.iter().zip([&values[1..3], &values[..4], &values[6..7]]) {
@@ -193,9 +194,9 @@ mod tests {
     fn every_mode_is_that_of_its_formula() {
         tch::manual_seed(12);
         let runs = vec![
-            Run { first: 0, rows: 2, tokens: 4 },
-            Run { first: 8, rows: 1, tokens: 3 },
-            Run { first: 11, rows: 1, tokens: 1 },
+            LengthRun { first: 0, rows: 2, tokens: 4 },
+            LengthRun { first: 8, rows: 1, tokens: 3 },
+            LengthRun { first: 11, rows: 1, tokens: 1 },
         ];
         let hidden = Tensor::randn([12, 5], (Kind::Float, Device::Cpu));
         let values = Vec::<Vec<f32>>::try_from(&hidden).unwrap();
@@ -222,7 +223,7 @@ mod tests {
                 PoolingMode::WeightedMean,
                 PoolingMode::LastToken,
             ];
-            let pooling = Pooling::new(PoolingConfig { modes: modes.clone(), include_prompt });
+            let pooling = PoolingLayer::new(PoolingConfig { modes: modes.clone(), include_prompt });
             let got = Vec::<Vec<f32>>::try_from(pooling.forward(&hidden, &packed).unwrap()).unwrap();
             assert_eq!(got.len(), texts.len());
             for (got, text) in got.iter().zip(texts) {

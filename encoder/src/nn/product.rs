@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tch::{Device, Kind, TchError, Tensor};
 
 use super::exec::Exec;
-use super::kernels::{self, LARGEST, Panels, SMALLEST};
+use super::kernels::{self, LARGEST, SMALLEST, WeightPanels};
 use super::runs::RunCosts;
 use super::shared_tensor::SharedTensor;
 use crate::config::HiddenActivation;
@@ -58,7 +58,7 @@ impl Padding {
 #[derive(Debug, Clone)]
 enum Weight {
     /// The weight packed for our kernel in f32 or int8, with the bias.
-    Panels(Arc<Panels>),
+    Panels(Arc<WeightPanels>),
     /// `[out, in]`.
     Torch(SharedTensor),
     /// `[out, in]`, and the same memory as a convolution's, `[out, in, 1, 1]`.
@@ -160,7 +160,8 @@ fn whole(weight: &Tensor) -> Result<Weight, TchError> {
 /// Whether oneDNN's products of int8 are more than its reference code.
 fn has_int8() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avx512bw") || std::arch::is_x86_feature_detected!("avxvnni");
+    return [std::arch::is_x86_feature_detected!("avx512bw"), std::arch::is_x86_feature_detected!("avxvnni")]
+        .contains(&true);
     #[cfg(not(target_arch = "x86_64"))]
     true
 }

@@ -3,10 +3,10 @@
 
 use tch::{TchError, Tensor};
 
-use super::packed::{Packed, Run, joined, on};
+use super::packed::{LengthRun, Packed, joined, on};
 use super::parameters::Parameters;
 use super::shared_tensor::SharedTensor;
-use crate::config::{Cell, RecurrentConfig};
+use crate::config::{RecurrentCell, RecurrentConfig};
 use crate::error::Error;
 
 /// A recurrent encoder.
@@ -68,12 +68,14 @@ impl Recurrent {
         // Torch reads the sizes on the CPU.
         let sizes = Tensor::f_from_slice(&sizes)?;
         let output = match cell {
-            Cell::Lstm => {
+            RecurrentCell::Lstm => {
                 let zeros = [&zero, &zero];
                 Tensor::f_lstm_data(&input, &sizes, &zeros, weights, true, layers, 0.0, train, bidirectional)?.0
             }
-            Cell::Gru => Tensor::f_gru_data(&input, &sizes, &zero, weights, true, layers, 0.0, train, bidirectional)?.0,
-            Cell::Rnn => {
+            RecurrentCell::Gru => {
+                Tensor::f_gru_data(&input, &sizes, &zero, weights, true, layers, 0.0, train, bidirectional)?.0
+            }
+            RecurrentCell::Rnn => {
                 Tensor::f_rnn_tanh_data(&input, &sizes, &zero, weights, true, layers, 0.0, train, bidirectional)?.0
             }
         };
@@ -89,19 +91,19 @@ impl Recurrent {
     }
 
     /// `[rows, s, e]` of a run to the states after each token, `[rows * s, h]`.
-    fn run(&self, input: &Tensor, run: Run) -> Result<Tensor, TchError> {
+    fn run(&self, input: &Tensor, run: LengthRun) -> Result<Tensor, TchError> {
         let RecurrentConfig { cell, hidden_size, layers, bidirectional, .. } = self.config;
         let weights: Vec<&Tensor> = self.weights.iter().map(|weight| &**weight).collect();
         let (layers, weights, train) = (layers as i64, weights.as_slice(), self.trainable);
         let states = [layers * self.config.directions() as i64, run.rows, hidden_size as i64];
         let zero = Tensor::f_zeros(states, (input.kind(), input.device()))?;
         let output = match cell {
-            Cell::Lstm => {
+            RecurrentCell::Lstm => {
                 let zeros = [&zero, &zero];
                 input.f_lstm(&zeros, weights, true, layers, 0.0, train, bidirectional, true)?.0
             }
-            Cell::Gru => input.f_gru(&zero, weights, true, layers, 0.0, train, bidirectional, true)?.0,
-            Cell::Rnn => input.f_rnn_tanh(&zero, weights, true, layers, 0.0, train, bidirectional, true)?.0,
+            RecurrentCell::Gru => input.f_gru(&zero, weights, true, layers, 0.0, train, bidirectional, true)?.0,
+            RecurrentCell::Rnn => input.f_rnn_tanh(&zero, weights, true, layers, 0.0, train, bidirectional, true)?.0,
         };
         output.f_reshape([run.rows * run.tokens, -1])
     }
@@ -143,7 +145,7 @@ mod tests {
         }
 
         /// The states of one cell over a text, by the equations in torch's documentation of each module.
-        fn states(&self, kind: Cell, cell: &str, inputs: &[Vec<f64>], h: usize) -> Vec<Vec<f64>> {
+        fn states(&self, kind: RecurrentCell, cell: &str, inputs: &[Vec<f64>], h: usize) -> Vec<Vec<f64>> {
             let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
             let (mut state, mut memory, mut states) = (vec![0.0; h], vec![0.0; h], Vec::new());
             for input in inputs {
@@ -151,13 +153,13 @@ mod tests {
                 let sum = |block: usize, at: usize| a[block * h + at] + b[block * h + at];
                 state = (0..h)
                     .map(|at| match kind {
-                        Cell::Rnn => sum(0, at).tanh(),
-                        Cell::Gru => {
+                        RecurrentCell::Rnn => sum(0, at).tanh(),
+                        RecurrentCell::Gru => {
                             let (reset, keep) = (sigmoid(sum(0, at)), sigmoid(sum(1, at)));
                             let new = (a[2 * h + at] + reset * b[2 * h + at]).tanh();
                             (1.0 - keep) * new + keep * state[at]
                         }
-                        Cell::Lstm => {
+                        RecurrentCell::Lstm => {
                             let (let_in, keep, let_out) =
                                 (sigmoid(sum(0, at)), sigmoid(sum(1, at)), sigmoid(sum(3, at)));
                             memory[at] = keep * memory[at] + let_in * sum(2, at).tanh();
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn states_are_those_of_the_equations() {
-        for cell in [Cell::Lstm, Cell::Gru, Cell::Rnn] {
+        for cell in [RecurrentCell::Lstm, RecurrentCell::Gru, RecurrentCell::Rnn] {
             for (layers, bidirectional) in [(1, false), (2, false), (2, true)] {
                 let config =
                     RecurrentConfig { cell, vocab_size: 7, embedding_size: 3, hidden_size: 4, layers, bidirectional };
@@ -181,7 +183,8 @@ mod tests {
                 let network = Recurrent::load(&mut random, &config).unwrap();
                 // Two texts of three tokens, one of one.
                 let ids = [1, 5, 2, 6, 0, 3, 4];
-                let runs = [(0, 2, 3), (6, 1, 1)].map(|(first, rows, tokens)| Run { first, rows, tokens }).to_vec();
+                let runs =
+                    [(0, 2, 3), (6, 1, 1)].map(|(first, rows, tokens)| LengthRun { first, rows, tokens }).to_vec();
                 let positions = Tensor::zeros([7], (Kind::Int64, Device::Cpu));
                 let packed = Packed {
                     spans: Vec::new(),

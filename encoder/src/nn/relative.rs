@@ -57,7 +57,7 @@ impl RelativeBias {
         let places = on(self.table.device(), &places.collect::<Vec<i64>>())?;
         let all = Tensor::f_embedding(&self.table, &places, -1, false, false)?;
         let all = all.f_view([longest, longest, -1])?.f_permute([2, 0, 1])?.f_unsqueeze(0)?;
-        let cut = |(number, run): (usize, &super::packed::Run)| {
+        let cut = |(number, run): (usize, &super::packed::LengthRun)| {
             let own = all.f_narrow(2, 0, run.tokens)?.f_narrow(3, 0, run.tokens)?;
             let own = own.f_to_kind(self.kind())?;
             match packed.mask(number) {

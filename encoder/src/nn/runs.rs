@@ -4,7 +4,7 @@
 
 /// Neighbouring rows of one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct LengthRun {
     /// The first token of its first row.
     pub(crate) first: i64,
     pub(crate) rows: i64,
@@ -50,11 +50,11 @@ impl RunCosts {
 }
 
 /// Runs of rows of one length, where rows have these lengths.
-pub(super) fn runs(lengths: &[i64]) -> Vec<Run> {
+pub(super) fn runs(lengths: &[i64]) -> Vec<LengthRun> {
     let mut first = 0;
     let of_one_length = lengths.chunk_by(|a, b| a == b).map(|run| {
         let (rows, tokens) = (run.len() as i64, run.first().copied().unwrap_or(0));
-        let run = Run { first, rows, tokens };
+        let run = LengthRun { first, rows, tokens };
         first += rows * tokens;
         run
     });
@@ -62,7 +62,7 @@ pub(super) fn runs(lengths: &[i64]) -> Vec<Run> {
 }
 
 /// Runs of rows padded to their longest, cut so that their tokens and the cost of each run are the fewest; rows come longest first.
-pub(super) fn padded_runs(lengths: &[i64], costs: RunCosts) -> Vec<Run> {
+pub(super) fn padded_runs(lengths: &[i64], costs: RunCosts) -> Vec<LengthRun> {
     let of_one_length = runs(lengths);
     // The cheapest way to each length: its cost, and where its last run begins.
     let mut best: Vec<(i64, usize)> = vec![(0, 0)];
@@ -90,7 +90,7 @@ pub(super) fn padded_runs(lengths: &[i64], costs: RunCosts) -> Vec<Run> {
     let joined = bounds.windows(2).filter_map(|bounds| {
         let &[start, end] = bounds else { return None };
         let rows = of_one_length.get(start..end)?.iter().map(|run| run.rows).sum();
-        let run = Run { first, rows, tokens: padded(&of_one_length, start, end) };
+        let run = LengthRun { first, rows, tokens: padded(&of_one_length, start, end) };
         first += run.rows * run.tokens;
         Some(run)
     });
@@ -98,7 +98,7 @@ pub(super) fn padded_runs(lengths: &[i64], costs: RunCosts) -> Vec<Run> {
 }
 
 /// Tokens of each row where the runs from `start` up to `end` are one.
-fn padded(runs: &[Run], start: usize, end: usize) -> i64 {
+fn padded(runs: &[LengthRun], start: usize, end: usize) -> i64 {
     let longest = runs.get(start).map_or(0, |run| run.tokens);
     if end - start > 1 { (longest + ROW_STEP - 1) / ROW_STEP * ROW_STEP } else { longest }
 }
@@ -107,8 +107,8 @@ fn padded(runs: &[Run], start: usize, end: usize) -> i64 {
 mod tests {
     use super::*;
 
-    fn run(first: i64, rows: i64, tokens: i64) -> Run {
-        Run { first, rows, tokens }
+    fn run(first: i64, rows: i64, tokens: i64) -> LengthRun {
+        LengthRun { first, rows, tokens }
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
     }
 
     /// The cheapest of all ways to cut, one by one.
-    fn slow(runs: &[Run], costs: RunCosts) -> i64 {
+    fn slow(runs: &[LengthRun], costs: RunCosts) -> i64 {
         let cuts = runs.len().saturating_sub(1);
         let cost = |ways: u32| {
             let mut bounds = vec![0];

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use tch::{Device, Kind, Tensor};
 
-use super::packed::{Packed, Run};
+use super::packed::{LengthRun, Packed};
 use super::*;
 use crate::config::{
-    Architecture, BertConfig, BertFamily, Cell, HiddenActivation, MultiHopConfig, PoolingConfig, PoolingMode,
+    Architecture, BertConfig, BertFamily, HiddenActivation, MultiHopConfig, PoolingConfig, PoolingMode, RecurrentCell,
     RecurrentConfig, T5Config,
 };
 use crate::device::set_operator_threads;
 use crate::error::Error;
-use crate::tokenize::{Batch, Tokens};
+use crate::tokenize::{TokenBatch, Tokens};
 
 /// Random values, the same for each use of a name.
 struct RandomParameters {
@@ -72,7 +72,7 @@ fn t5() -> Architecture {
     })
 }
 
-fn recurrent(cell: Cell, bidirectional: bool) -> Architecture {
+fn recurrent(cell: RecurrentCell, bidirectional: bool) -> Architecture {
     let (vocab_size, embedding_size, hidden_size, layers) = (50, 12, 16, 2);
     Architecture::Recurrent(RecurrentConfig { cell, vocab_size, embedding_size, hidden_size, layers, bidirectional })
 }
@@ -80,7 +80,7 @@ fn recurrent(cell: Cell, bidirectional: bool) -> Architecture {
 #[test]
 fn kernels_give_the_states_of_operators() {
     tch::manual_seed(11);
-    let run = |first, rows, tokens| Run { first, rows, tokens };
+    let run = |first, rows, tokens| LengthRun { first, rows, tokens };
     let runs = vec![run(0, 1, 70), run(70, 2, 33), run(136, 3, 5), run(151, 1, 1)];
     let positions = runs.iter().flat_map(|run| (0..run.rows).flat_map(|_| 0..run.tokens)).chain([0; 8]);
     let positions = Tensor::from_slice(&positions.collect::<Vec<i64>>());
@@ -133,7 +133,7 @@ fn padding_changes_nothing() {
             ..Tokens::default()
         })
         .collect();
-    let cells = [Cell::Lstm, Cell::Gru, Cell::Rnn].map(|cell| recurrent(cell, true));
+    let cells = [RecurrentCell::Lstm, RecurrentCell::Gru, RecurrentCell::Rnn].map(|cell| recurrent(cell, true));
     for architecture in [bert(BertFamily::Bert), bert(BertFamily::MpNet), t5()].into_iter().chain(cells) {
         let mut random = RandomParameters { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
         let network = Transformer::load(&mut random, &architecture).unwrap();
@@ -147,12 +147,12 @@ fn padding_changes_nothing() {
             PoolingMode::LastToken,
         ];
         for (include_prompt, prompt) in [(true, 0), (false, 4)] {
-            let pooling = Pooling::new(PoolingConfig { modes: modes.clone(), include_prompt });
+            let pooling = PoolingLayer::new(PoolingConfig { modes: modes.clone(), include_prompt });
             let hops = MultiHopConfig { in_features: width, inner: 6, hops: 2, include_prompt };
             let hops = MultiHop::load(&mut random, &hops).unwrap();
             let learned: Vec<Tensor> = random.tensors.values().map(|tensor| tensor.set_requires_grad(true)).collect();
             let outcome = |padding| {
-                let batch = Batch::new(&texts.iter().collect::<Vec<_>>(), prompt);
+                let batch = TokenBatch::new(&texts.iter().collect::<Vec<_>>(), prompt);
                 let packed = Packed::new(&batch, Device::Cpu, padding, Exec::on(2), None).unwrap();
                 assert_eq!(packed.is_padded(), padding != Padding::No);
                 let tokens = network.forward(&packed).unwrap();
@@ -196,7 +196,13 @@ fn networks_take_the_tensors_that_their_configuration_lists() {
         config.gated = false;
     }
     let families = [BertFamily::Bert, BertFamily::DistilBert, BertFamily::MpNet].map(bert);
-    let others = [t5(), plain, recurrent(Cell::Lstm, true), recurrent(Cell::Gru, false), recurrent(Cell::Rnn, false)];
+    let others = [
+        t5(),
+        plain,
+        recurrent(RecurrentCell::Lstm, true),
+        recurrent(RecurrentCell::Gru, false),
+        recurrent(RecurrentCell::Rnn, false),
+    ];
     for architecture in families.into_iter().chain(others) {
         let mut random = RandomParameters { tensors: HashMap::new(), kind: Kind::Float, form: WeightForm::Learned };
         Transformer::load(&mut random, &architecture).unwrap();

@@ -10,10 +10,10 @@ use tch::{Kind, TchError, Tensor};
 use super::Gradients;
 use super::adamw::below_one;
 use super::chunks::flat;
-use super::entry::{Entries, Entry, Moments, zeros};
+use super::entry::{Entries, Moments, OptimizerEntry, zeros};
 use super::groups::{Groups, not_negative};
 use super::positive;
-use super::slabs::{Factors, Slab, Step};
+use super::slabs::{Factors, Slab, UpdateStep};
 use crate::error::{Error, torch};
 use crate::nn::Parameter;
 
@@ -202,7 +202,11 @@ struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    fn new(entry: &Entry<FactorMoments>, settings: &'a AdafactorSettings, factor: f64) -> Result<Self, TchError> {
+    fn new(
+        entry: &OptimizerEntry<FactorMoments>,
+        settings: &'a AdafactorSettings,
+        factor: f64,
+    ) -> Result<Self, TchError> {
         let steps = entry.steps as f64;
         let base = settings.base(entry.steps) * factor * entry.treatment.rate;
         let rate = if settings.scale_parameter {
@@ -224,7 +228,7 @@ impl<'a> Update<'a> {
         self.rate.f_div(&denominator)
     }
 
-    fn take(&self, entry: &mut Entry<FactorMoments>, gradient: &Tensor, scale: f64) -> Result<(), TchError> {
+    fn take(&self, entry: &mut OptimizerEntry<FactorMoments>, gradient: &Tensor, scale: f64) -> Result<(), TchError> {
         match &mut entry.moments.squares {
             Squares::Factored { rows, columns } => {
                 let mut slabs = slabs(
@@ -240,7 +244,7 @@ impl<'a> Update<'a> {
                 let squares = pairs().map(|(slab, factors)| slab.squares(factors)).collect::<Result<Vec<_>, _>>()?;
                 let rate = self.clipped(&Tensor::f_stack(&squares, 0)?.f_sum(None::<Kind>)?, &entry.tensor)?;
                 let beta1 = self.settings.beta1.unwrap_or(0.0);
-                let step = Step { rate: &rate, kept: self.kept.as_ref(), beta1 };
+                let step = UpdateStep { rate: &rate, kept: self.kept.as_ref(), beta1 };
                 pairs().try_for_each(|(slab, factors)| slab.apply(factors, &step))
             }
             Squares::Whole(second) => {

@@ -6,7 +6,7 @@ use tch::{Kind, TchError, Tensor};
 
 use super::Gradients;
 use super::chunks::{self, flat};
-use super::entry::{Entries, Entry, Moments, scratch, zeros};
+use super::entry::{Entries, Moments, OptimizerEntry, scratch, zeros};
 use super::groups::{Groups, not_negative};
 use super::joined::{Joined, Stretch, Views};
 use super::positive;
@@ -163,7 +163,7 @@ pub(super) fn below_one(setting: &'static str, decay: f64) -> Result<(), Error> 
 }
 
 fn update(
-    entry: &mut Entry<AdamMoments>,
+    entry: &mut OptimizerEntry<AdamMoments>,
     settings: AdamWSettings,
     gradient: &Tensor,
     scale: Option<f64>,

@@ -33,7 +33,7 @@ pub struct Clipping {
 
 /// The outcome of clipping.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Outcome {
+pub enum ClipOutcome {
     /// To be applied.
     Apply {
         /// Their norm before clipping.
@@ -56,11 +56,16 @@ impl Clipping {
     }
 
     /// As [`Self::apply`], for the tensors at each of some places on their own; their norm is that of all gradients.
-    pub fn apply_each(&self, gradients: &mut Gradients, parts: &[Range<usize>], step: u64) -> Result<Outcome, Error> {
+    pub fn apply_each(
+        &self,
+        gradients: &mut Gradients,
+        parts: &[Range<usize>],
+        step: u64,
+    ) -> Result<ClipOutcome, Error> {
         let all = Self { max_norm: None, ..*self };
         let outcome = all.apply(gradients, step)?;
         self.check()?;
-        if let (Outcome::Apply { .. }, Some(max_norm)) = (outcome, self.max_norm) {
+        if let (ClipOutcome::Apply { .. }, Some(max_norm)) = (outcome, self.max_norm) {
             for part in parts {
                 let norm = gradients.norm_of(part.clone()).map_err(torch("measuring gradients"))?;
                 let factor = max_norm / (norm + SMALL);
@@ -73,12 +78,12 @@ impl Clipping {
     }
 
     /// Measures, checks and clips the gradients of step `step` (counted as the caller likes; errors name it).
-    pub fn apply(&self, gradients: &mut Gradients, step: u64) -> Result<Outcome, Error> {
+    pub fn apply(&self, gradients: &mut Gradients, step: u64) -> Result<ClipOutcome, Error> {
         let norm = gradients.norm().map_err(torch("measuring gradients"))?;
         if !norm.is_finite() {
             return match self.not_finite {
                 NotFinite::Stop => Err(Error::GradientNotFinite { step, norm }),
-                NotFinite::Skip => Ok(Outcome::Skip),
+                NotFinite::Skip => Ok(ClipOutcome::Skip),
             };
         }
         self.check()?;
@@ -88,7 +93,7 @@ impl Clipping {
                 gradients.scale(factor);
             }
         }
-        Ok(Outcome::Apply { norm })
+        Ok(ClipOutcome::Apply { norm })
     }
 }
 
@@ -107,7 +112,7 @@ mod tests {
     fn only_long_gradients_are_clipped() {
         let clipping = Clipping { max_norm: Some(1.0), ..Clipping::default() };
         let mut long = gradients([3.0, 4.0]);
-        assert_eq!(clipping.apply(&mut long, 1).unwrap(), Outcome::Apply { norm: 5.0 });
+        assert_eq!(clipping.apply(&mut long, 1).unwrap(), ClipOutcome::Apply { norm: 5.0 });
         assert!((long.norm().unwrap() - 1.0).abs() < 1e-6);
         let mut short = gradients([0.3, 0.4]);
         clipping.apply(&mut short, 1).unwrap();
@@ -125,7 +130,7 @@ mod tests {
         let tensors = [0.0_f32, 0.0].map(|value| Tensor::from_slice(&[value]).set_requires_grad(true));
         let mut gradients = Gradients::of(&(&tensors[0] * 40.0 + &tensors[1] * 0.3).sum(None), &tensors).unwrap();
         let outcome = clipping.apply_each(&mut gradients, &[0..1, 1..2], 1).unwrap();
-        let Outcome::Apply { norm } = outcome else { panic!("{outcome:?}") };
+        let ClipOutcome::Apply { norm } = outcome else { panic!("{outcome:?}") };
         assert!((norm - (1600.0_f64 + 0.09).sqrt()).abs() < 1e-4, "{norm}");
         let of = |place: usize| gradients.norm_of(place..place + 1).unwrap();
         assert!((of(0) - 1.0).abs() < 1e-5 && (of(1) - 0.3).abs() < 1e-6, "the short one stays");
@@ -139,6 +144,6 @@ mod tests {
         let message = Clipping::default().apply(&mut broken, 812).unwrap_err().to_string();
         assert!(message.contains("step 812"), "{message}");
         let skipping = Clipping { not_finite: NotFinite::Skip, ..Clipping::default() };
-        assert_eq!(skipping.apply(&mut broken, 812).unwrap(), Outcome::Skip);
+        assert_eq!(skipping.apply(&mut broken, 812).unwrap(), ClipOutcome::Skip);
     }
 }

@@ -19,7 +19,7 @@ pub(super) trait Moments {
 const STEP: &str = "step";
 
 #[derive(Debug)]
-pub(super) struct Entry<M> {
+pub(super) struct OptimizerEntry<M> {
     pub(super) name: String,
     /// The very tensor that the towers compute with.
     pub(super) tensor: Tensor,
@@ -33,7 +33,7 @@ pub(super) struct Entry<M> {
 
 /// All tensors that learn, in their given order.
 #[derive(Debug)]
-pub(super) struct Entries<M>(pub(super) Vec<Entry<M>>);
+pub(super) struct Entries<M>(pub(super) Vec<OptimizerEntry<M>>);
 
 impl<M: Moments> Entries<M> {
     /// Entries of the `parameters` that are not frozen. `moments` makes the initial state of a tensor.
@@ -61,7 +61,7 @@ impl<M: Moments> Entries<M> {
             if !tensor.is_contiguous() || !tensor.requires_grad() {
                 return refuse("contiguous, and to require a gradient", name);
             }
-            entries.push(Entry {
+            entries.push(OptimizerEntry {
                 name: name.clone(),
                 tensor: tensor.shallow_clone(),
                 treatment: groups.of(name, weight_decay),
@@ -99,7 +99,7 @@ impl<M: Moments> Entries<M> {
     /// Everything that the next step depends on, apart from the tensors and gradients themselves: `TENSOR:step` and `TENSOR:MOMENT`. The tensors are
     /// those that the next step changes.
     pub(super) fn state(&self) -> Vec<(String, Tensor)> {
-        let of_entry = |entry: &Entry<M>| {
+        let of_entry = |entry: &OptimizerEntry<M>| {
             let step = std::iter::once((STEP, Tensor::from(entry.steps)));
             let moments = entry.moments.named().into_iter().map(|(moment, tensor)| (moment, tensor.shallow_clone()));
             step.chain(moments).map(|(what, tensor)| (format!("{}:{what}", entry.name), tensor)).collect::<Vec<_>>()

@@ -5,7 +5,7 @@ use tch::{Kind, TchError, Tensor};
 
 use super::Gradients;
 use super::chunks::{SMALL, flat};
-use super::entry::{Entry, zeros};
+use super::entry::{OptimizerEntry, zeros};
 use super::groups::Treatment;
 
 /// Each tensor begins at a multiple of this many values: the alignment that kernels need for wide loads.
@@ -25,13 +25,13 @@ pub(super) struct Joined<M> {
     values: Tensor,
     moments: M,
     treatment: Treatment,
-    members: Vec<Member>,
+    members: Vec<JoinedMember>,
     /// Zeros, the gradient between two members.
     gap: Tensor,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Member {
+struct JoinedMember {
     /// Among the entries.
     place: usize,
     /// In the memory.
@@ -42,7 +42,7 @@ struct Member {
 #[derive(Debug)]
 pub(super) struct Stretch<M> {
     /// All of them as one tensor.
-    pub(super) entry: Entry<M>,
+    pub(super) entry: OptimizerEntry<M>,
     pub(super) gradient: Tensor,
     /// Their places among the entries.
     pub(super) places: Vec<usize>,
@@ -50,7 +50,7 @@ pub(super) struct Stretch<M> {
 
 impl<M: Views> Joined<M> {
     /// Moves the small tensors in f32 among new `entries` into memory of their own, those of one treatment together.
-    pub(super) fn of(entries: &mut [Entry<M>]) -> Result<Vec<Self>, TchError> {
+    pub(super) fn of(entries: &mut [OptimizerEntry<M>]) -> Result<Vec<Self>, TchError> {
         let mut alike: Vec<(Treatment, Vec<usize>)> = Vec::new();
         for (place, entry) in entries.iter().enumerate() {
             if entry.tensor.kind() != Kind::Float || entry.tensor.numel() > SMALL {
@@ -65,17 +65,17 @@ impl<M: Views> Joined<M> {
         tch::no_grad(|| alike.into_iter().map(|(treatment, places)| Self::join(entries, treatment, &places)).collect())
     }
 
-    fn join(entries: &mut [Entry<M>], treatment: Treatment, places: &[usize]) -> Result<Self, TchError> {
+    fn join(entries: &mut [OptimizerEntry<M>], treatment: Treatment, places: &[usize]) -> Result<Self, TchError> {
         let (mut members, mut total, mut like) = (Vec::with_capacity(places.len()), 0, None);
         for &place in places {
             let Some(entry) = entries.get(place) else { continue };
-            members.push(Member { place, first: total });
+            members.push(JoinedMember { place, first: total });
             total += up(entry.tensor.numel() as i64);
             like = Some(&entry.tensor);
         }
         let like = like.ok_or_else(|| TchError::Shape("no tensors to join".to_owned()))?;
         let (values, moments, gap) = (zeros(&[total], like)?, M::zeros(total, like)?, zeros(&[ALIGNMENT], like)?);
-        for &Member { place, first } in &members {
+        for &JoinedMember { place, first } in &members {
             let Some(entry) = entries.get_mut(place) else { continue };
             let (length, shape) = (entry.tensor.numel() as i64, entry.tensor.size());
             let mut view = values.f_narrow(0, first, length)?.f_view(shape.as_slice())?;
@@ -87,8 +87,12 @@ impl<M: Views> Joined<M> {
     }
 
     /// The members that have a gradient, those together that are neighbours and have taken equally many steps.
-    pub(super) fn stretches(&self, entries: &[Entry<M>], gradients: &Gradients) -> Result<Vec<Stretch<M>>, TchError> {
-        let steps = |member: &Member| {
+    pub(super) fn stretches(
+        &self,
+        entries: &[OptimizerEntry<M>],
+        gradients: &Gradients,
+    ) -> Result<Vec<Stretch<M>>, TchError> {
+        let steps = |member: &JoinedMember| {
             let entry = entries.get(member.place)?;
             gradients.at(member.place).map(|_| entry.steps)
         };
@@ -108,7 +112,7 @@ impl<M: Views> Joined<M> {
                 }
                 length += up(own);
             }
-            let entry = Entry {
+            let entry = OptimizerEntry {
                 name: "joined".to_owned(),
                 tensor: self.values.f_narrow(0, first, length)?,
                 treatment: self.treatment,

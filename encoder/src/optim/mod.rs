@@ -31,7 +31,7 @@ mod slabs;
 
 pub use adafactor::{Adafactor, AdafactorSettings};
 pub use adamw::{AdamW, AdamWSettings};
-pub use clip::{Clipping, NotFinite, Outcome};
+pub use clip::{ClipOutcome, Clipping, NotFinite};
 pub use gradients::Gradients;
 pub use groups::{Group, Groups};
 pub use optimizer::{Optimizer, OptimizerSettings};

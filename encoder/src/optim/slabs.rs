@@ -33,7 +33,7 @@ pub(super) struct Factors {
 
 /// Other parts of a step.
 #[derive(Debug)]
-pub(super) struct Step<'a> {
+pub(super) struct UpdateStep<'a> {
     /// One value: learning rate over the clipping's denominator.
     pub(super) rate: &'a Tensor,
     /// One value: what values are multiplied with first; `None` for 1.
@@ -97,7 +97,7 @@ impl Slab {
     }
 
     /// Subtracts the update from the values.
-    pub(super) fn apply(&self, factors: &Factors, step: &Step<'_>) -> Result<(), TchError> {
+    pub(super) fn apply(&self, factors: &Factors, step: &UpdateStep<'_>) -> Result<(), TchError> {
         // Without momentum the sign goes into the factors, so that one pass multiplies and subtracts.
         let sign = if self.momentum.is_some() { 1.0 } else { -1.0 };
         let rows = factors.rows.f_mul(step.rate)?.f_mul_scalar(sign * self.scale)?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Numbers of unit vectors; smaller alignment and smaller uniformity are better.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Geometry {
+pub struct GeometryReport {
     /// Mean squared distance of a question and its answer, 0 to 4 (their `L_align`, alpha 2).
     pub alignment: f64,
     /// Logarithm of the mean of `exp(-2 d^2)` over pairs of different questions, 0 to -8 (their `L_uniform`, t 2).
@@ -20,11 +20,11 @@ pub struct Geometry {
 }
 
 /// Computes them from row-major unit vectors; row `i` of both is a pair.
-pub fn geometry(questions: &[f32], answers: &[f32], dim: usize) -> Geometry {
+pub fn geometry(questions: &[f32], answers: &[f32], dim: usize) -> GeometryReport {
     let pairs = || questions.chunks_exact(dim).zip(answers.chunks_exact(dim));
     let both: Vec<f32> = questions.iter().chain(answers).copied().collect();
     let (question, answer) = (centroid(questions, dim), centroid(answers, dim));
-    Geometry {
+    GeometryReport {
         alignment: mean(pairs().map(|(question, answer)| distance(question, answer))),
         uniformity_questions: uniformity(questions, dim),
         uniformity_answers: uniformity(answers, dim),

@@ -22,7 +22,7 @@ mod tsne;
 
 pub use choose::choose;
 pub use error::ProbeError;
-pub use geometry::{Geometry, geometry};
+pub use geometry::{GeometryReport, geometry};
 pub use plot::svg;
 pub use report::{Probe, ProbeOptions, probe};
 pub use separation::{Separation, separation};

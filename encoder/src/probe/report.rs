@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::choose::choose;
 use super::error::ProbeError;
-use super::geometry::{Geometry, geometry};
+use super::geometry::{GeometryReport, geometry};
 use super::separation::{Separation, separation};
 use super::tsne::tsne;
 use crate::config::Tower;
@@ -48,7 +48,7 @@ pub struct Probe {
     /// Separability of the towers by a linear probe.
     pub separation: Separation,
     /// Alignment, uniformity, centroids.
-    pub geometry: Geometry,
+    pub geometry: GeometryReport,
 }
 
 /// Embeds chosen questions and answers; gives the numbers, and the places of the questions and then of the answers in the

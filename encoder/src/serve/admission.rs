@@ -14,7 +14,7 @@ const SPECIAL_TOKENS: usize = 8;
 
 /// The budget.
 #[derive(Debug, Clone)]
-pub(crate) struct Admission {
+pub(crate) struct EncodeAdmission {
     free: Arc<Semaphore>,
     limit: u32,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Permit(OwnedSemaphorePermit);
 
 impl Permit {
     /// Gives back all but `tokens`, or takes what is missing; refused where that is not free.
-    pub(crate) fn fit(&mut self, admission: &Admission, tokens: usize) -> Result<(), EncodeError> {
+    pub(crate) fn fit(&mut self, admission: &EncodeAdmission, tokens: usize) -> Result<(), EncodeError> {
         let excess = self.0.num_permits().saturating_sub(tokens);
         drop(self.0.split(excess));
         let missing = tokens.saturating_sub(self.0.num_permits());
@@ -43,7 +43,7 @@ pub(crate) fn at_most(contents: &[usize], prompt_bytes: usize, max_tokens: usize
     contents.iter().map(|content| (content + prompt_bytes + SPECIAL_TOKENS).min(max_tokens)).sum()
 }
 
-impl Admission {
+impl EncodeAdmission {
     /// At most `limit` tokens wait or are being embedded.
     pub(crate) fn new(limit: u32) -> Self {
         Self { free: Arc::new(Semaphore::new(limit as usize)), limit }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_and_room_comes_back() {
-        let admission = Admission::new(100);
+        let admission = EncodeAdmission::new(100);
         let mut first = admission.try_admit(80).unwrap();
         let message = admission.try_admit(30).unwrap_err().to_string();
         assert!(message.contains("80") && message.contains("100") && message.contains("--queue-tokens"), "{message}");
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_can_never_fit_is_refused_for_good() {
-        let admission = Admission::new(100);
+        let admission = EncodeAdmission::new(100);
         assert!(matches!(admission.try_admit(101), Err(EncodeError::TooLarge { needed: 101, limit: 100 })));
         admission.close();
         assert!(matches!(admission.try_admit(1), Err(EncodeError::Stopped)));
@@ -117,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_patient_wait_for_room() {
-        let admission = Admission::new(10);
+        let admission = EncodeAdmission::new(10);
         let held = admission.try_admit(10).unwrap();
         let patient = admission.clone();
         let waiter = tokio::spawn(async move { patient.admit(5).await.is_ok() });

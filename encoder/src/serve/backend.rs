@@ -3,38 +3,38 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::admission::Admission;
+use super::admission::EncodeAdmission;
 use super::error::EncodeError;
-use super::line::Line;
-use super::metrics::Metrics;
-use super::queue::{Cut, Queue, Request};
-use super::reply::Reply;
+use super::line::WaitingLine;
+use super::metrics::EncoderMetrics;
+use super::queue::{Cut, QueuedRequest, RequestQueue};
+use super::reply::PendingReply;
 use crate::config::Tower;
 use crate::error::Error;
-use crate::model::Runner;
+use crate::model::BatchRunner;
 use crate::tokenize::{Budget, Tokens};
 
 /// How often a thread looks up while nothing comes.
 const IDLE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-struct State {
-    line: Line<Arc<Reply>>,
+struct BackendState {
+    line: WaitingLine<Arc<PendingReply>>,
     open: bool,
 }
 
 /// State shared by callers and the model's threads.
 #[derive(Debug)]
-pub(crate) struct Backend {
-    state: Mutex<State>,
+pub(crate) struct ModelBackend {
+    state: Mutex<BackendState>,
     wake: Condvar,
-    admission: Admission,
-    metrics: Arc<Metrics>,
+    admission: EncodeAdmission,
+    metrics: Arc<EncoderMetrics>,
 }
 
-impl Backend {
-    pub(crate) fn new(admission: Admission, budget: Budget, metrics: Arc<Metrics>) -> Self {
-        let state = Mutex::new(State { line: Line::new(budget), open: true });
+impl ModelBackend {
+    pub(crate) fn new(admission: EncodeAdmission, budget: Budget, metrics: Arc<EncoderMetrics>) -> Self {
+        let state = Mutex::new(BackendState { line: WaitingLine::new(budget), open: true });
         Self { state, wake: Condvar::new(), admission, metrics }
     }
 
@@ -44,10 +44,10 @@ impl Backend {
     }
 
     /// Queues a request if it can be answered in its time; if not, or once stopped, answers it at once.
-    pub(crate) fn offer(&self, request: Request<Arc<Reply>>) {
+    pub(crate) fn offer(&self, request: QueuedRequest<Arc<PendingReply>>) {
         let state = self.lock();
         match state.line.in_time(request.tokens(), request.deadline, Instant::now()) {
-            Ok(()) => self.put(state, request, Queue::push),
+            Ok(()) => self.put(state, request, RequestQueue::push),
             Err(error) => {
                 drop(state);
                 request.reply.fail(error);
@@ -56,20 +56,20 @@ impl Backend {
     }
 
     /// Queues a request; once stopped, answers it at once.
-    pub(crate) fn push(&self, request: Request<Arc<Reply>>) {
-        self.put(self.lock(), request, Queue::push);
+    pub(crate) fn push(&self, request: QueuedRequest<Arc<PendingReply>>) {
+        self.put(self.lock(), request, RequestQueue::push);
     }
 
     /// As [`Backend::push`], before all others.
-    pub(crate) fn push_first(&self, request: Request<Arc<Reply>>) {
-        self.put(self.lock(), request, Queue::push_first);
+    pub(crate) fn push_first(&self, request: QueuedRequest<Arc<PendingReply>>) {
+        self.put(self.lock(), request, RequestQueue::push_first);
     }
 
     fn put(
         &self,
-        mut state: MutexGuard<'_, State>,
-        request: Request<Arc<Reply>>,
-        put: impl FnOnce(&mut Queue<Arc<Reply>>, Request<Arc<Reply>>),
+        mut state: MutexGuard<'_, BackendState>,
+        request: QueuedRequest<Arc<PendingReply>>,
+        put: impl FnOnce(&mut RequestQueue<Arc<PendingReply>>, QueuedRequest<Arc<PendingReply>>),
     ) {
         if state.open {
             put(state.line.queue(), request);
@@ -80,7 +80,7 @@ impl Backend {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BackendState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,7 +102,7 @@ impl Backend {
     ///
     /// With several batches at once, a request waits for one only where all runners have one, and the threads of a machine with many cores do not
     /// wait for each other in every kernel of a small batch.
-    pub(crate) fn run(&self, runner: &Runner) {
+    pub(crate) fn run(&self, runner: &BatchRunner) {
         let one = || {
             let runner = runner.clone();
             move |tower, texts: &[&Tokens]| runner.run(tower, texts)
@@ -141,7 +141,7 @@ impl Backend {
     }
 
     /// Waits for the next batch of this runner; nothing once stopped.
-    fn next(&self, number: usize) -> Option<Cut<Arc<Reply>>> {
+    fn next(&self, number: usize) -> Option<Cut<Arc<PendingReply>>> {
         let mut state = self.lock();
         while state.open {
             let now = Instant::now();
@@ -161,7 +161,7 @@ impl Backend {
 }
 
 /// Notifies all callers when a thread of the model ends, also by a panic.
-struct StopOnExit<'a>(&'a Backend);
+struct StopOnExit<'a>(&'a ModelBackend);
 
 impl Drop for StopOnExit<'_> {
     fn drop(&mut self) {
@@ -170,13 +170,13 @@ impl Drop for StopOnExit<'_> {
 }
 
 /// Whether it succeeded.
-fn embed<F>((run, dim): (&F, usize), cut: &Cut<Arc<Reply>>, metrics: &Metrics) -> bool
+fn embed<F>((run, dim): (&F, usize), cut: &Cut<Arc<PendingReply>>, metrics: &EncoderMetrics) -> bool
 where
     F: Fn(Tower, &[&Tokens]) -> Result<Vec<f32>, Error>,
 {
     let started = Instant::now();
     // Pieces of one request need not lie side by side.
-    let mut replies: Vec<&Arc<Reply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
+    let mut replies: Vec<&Arc<PendingReply>> = cut.pieces.iter().map(|piece| &piece.reply).collect();
     replies.sort_by_key(|reply| Arc::as_ptr(reply));
     replies.dedup_by(|a, b| Arc::ptr_eq(a, b));
     for reply in &replies {
@@ -220,21 +220,28 @@ mod tests {
 
     use super::super::submit::blank;
     use super::*;
-    use crate::serve::reply::{Outcome, Receiver};
+    use crate::serve::reply::{Receiver, ReplyOutcome};
 
-    fn request(deadline: Duration) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
+    fn request(deadline: Duration) -> (QueuedRequest<Arc<PendingReply>>, oneshot::Receiver<ReplyOutcome>) {
         let (sender, receiver) = oneshot::channel();
         let texts = vec![Tokens { ids: vec![1; 10], ..Tokens::default() }];
-        let reply = Arc::new(Reply::new(blank(&texts, &[], 4), None, Instant::now(), Receiver::Task(sender), None));
+        let reply =
+            Arc::new(PendingReply::new(blank(&texts, &[], 4), None, Instant::now(), Receiver::Task(sender), None));
         (
-            Request { tower: Tower::Question, texts, contexts: Vec::new(), deadline: Instant::now() + deadline, reply },
+            QueuedRequest {
+                tower: Tower::Question,
+                texts,
+                contexts: Vec::new(),
+                deadline: Instant::now() + deadline,
+                reply,
+            },
             receiver,
         )
     }
 
     #[test]
     fn what_cannot_be_answered_in_time_is_told_so_at_once_and_the_patient_wait() {
-        let backend = Backend::new(Admission::new(1000), Budget::CPU, Arc::new(Metrics::new()));
+        let backend = ModelBackend::new(EncodeAdmission::new(1000), Budget::CPU, Arc::new(EncoderMetrics::new()));
         let minute = Duration::from_mins(1);
         backend.lock().line.measure(1 << 20, 1, Duration::from_hours(1));
         // Idle: whatever was measured, the first is taken.
@@ -260,10 +267,10 @@ mod tests {
     /// A backend with three runners whose batches are of one text, and the number of texts that each has had.
     fn with_runners(
         work: impl Fn(usize) + Sync,
-        then: impl FnOnce(&Backend, &[AtomicUsize]) + Send,
+        then: impl FnOnce(&ModelBackend, &[AtomicUsize]) + Send,
     ) -> std::thread::Result<()> {
         let budget = Budget { tokens: 10, rows: 1 };
-        let backend = Backend::new(Admission::new(1000), budget, Arc::new(Metrics::new()));
+        let backend = ModelBackend::new(EncodeAdmission::new(1000), budget, Arc::new(EncoderMetrics::new()));
         let texts = [0; 3].map(AtomicUsize::new);
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             std::thread::scope(|scope| {
@@ -281,12 +288,13 @@ mod tests {
         }))
     }
 
-    fn texts(count: usize) -> (Request<Arc<Reply>>, oneshot::Receiver<Outcome>) {
+    fn texts(count: usize) -> (QueuedRequest<Arc<PendingReply>>, oneshot::Receiver<ReplyOutcome>) {
         let (sender, receiver) = oneshot::channel();
         let texts = vec![Tokens { ids: vec![1; 10], ..Tokens::default() }; count];
-        let reply = Arc::new(Reply::new(blank(&texts, &[], 4), None, Instant::now(), Receiver::Task(sender), None));
+        let reply =
+            Arc::new(PendingReply::new(blank(&texts, &[], 4), None, Instant::now(), Receiver::Task(sender), None));
         let deadline = Instant::now() + Duration::from_mins(1);
-        (Request { tower: Tower::Question, texts, contexts: Vec::new(), deadline, reply }, receiver)
+        (QueuedRequest { tower: Tower::Question, texts, contexts: Vec::new(), deadline, reply }, receiver)
     }
 
     /// One request wakes one runner, and what it leaves the others, at once: three texts that wait for each other.

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use dyad_proto::service::{CallObserver, Security};
 use tokio::sync::{Mutex, oneshot, watch};
 
-use super::admission::Admission;
-use super::backend::Backend;
+use super::admission::EncodeAdmission;
+use super::backend::ModelBackend;
 use super::error::{EncodeError, NotReady, late};
-use super::metrics::Metrics;
-use super::reply::{Encoded, Outcome};
+use super::metrics::EncoderMetrics;
+use super::reply::{EncodedReply, ReplyOutcome};
 use super::request::{EncodeOptions, Input};
-use super::served::{Opened, Served};
+use super::served::{OpenedModel, ServedModel};
 use crate::config::PromptOptions;
 use crate::config::Tower;
 use crate::device::Compute;
@@ -27,7 +27,7 @@ const RETRY: Duration = Duration::from_millis(2);
 
 /// How a served model runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct ServedModelOptions {
     /// Device, dtype, threads.
     pub compute: Compute,
     /// Size of a batch.
@@ -38,7 +38,7 @@ pub struct Options {
     pub prompts: PromptOptions,
 }
 
-impl Options {
+impl ServedModelOptions {
     /// Defaults for a device.
     pub fn new(compute: Compute) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for ServedModelOptions {
     fn default() -> Self {
         Self::new(Compute::default())
     }
@@ -59,15 +59,15 @@ impl Default for Options {
 /// A running model. Clones share it; dropping the last one waits for the batches that the model is at and ends it.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    pub(super) running: Arc<Running>,
+    pub(super) running: Arc<RunningModel>,
 }
 
 #[derive(Debug)]
-pub(super) struct Running {
-    pub(super) opened: Opened,
-    pub(super) admission: Admission,
-    pub(super) backend: Arc<Backend>,
-    metrics: Arc<Metrics>,
+pub(super) struct RunningModel {
+    pub(super) opened: OpenedModel,
+    pub(super) admission: EncodeAdmission,
+    pub(super) backend: Arc<ModelBackend>,
+    metrics: Arc<EncoderMetrics>,
     /// The last answer to whether the model works, and when it was given.
     pub(super) last_probe: Mutex<Option<(Instant, Result<(), NotReady>)>>,
     pub(super) splitters: rayon::ThreadPool,
@@ -78,10 +78,10 @@ pub(super) struct Running {
 
 impl Handle {
     /// Opens a model of either kind on a thread of its own and runs it once, so that the first caller does not wait for it.
-    pub fn start(directory: &Path, options: Options) -> Result<Self, Error> {
-        let admission = Admission::new(options.queue_tokens);
-        let metrics = Arc::new(Metrics::new());
-        let backend = Arc::new(Backend::new(admission.clone(), options.budget, Arc::clone(&metrics)));
+    pub fn start(directory: &Path, options: ServedModelOptions) -> Result<Self, Error> {
+        let admission = EncodeAdmission::new(options.queue_tokens);
+        let metrics = Arc::new(EncoderMetrics::new());
+        let backend = Arc::new(ModelBackend::new(admission.clone(), options.budget, Arc::clone(&metrics)));
         let (opened, opening) = mpsc::sync_channel(1);
         let (life, alive) = watch::channel(());
         let thread = {
@@ -90,7 +90,7 @@ impl Handle {
                 .name("dyad-model".into())
                 .spawn(move || {
                     let _life = life;
-                    let model = match Served::open_warm(&directory, &options.compute, &options.prompts) {
+                    let model = match ServedModel::open_warm(&directory, &options.compute, &options.prompts) {
                         Ok(model) => model,
                         Err(error) => return drop(opened.send(Err(error))),
                     };
@@ -114,7 +114,7 @@ impl Handle {
         );
         metrics.describe(info);
         let (last_probe, thread) = (Mutex::default(), Some(thread));
-        let running = Running { opened, admission, backend, metrics, last_probe, splitters, alive, thread };
+        let running = RunningModel { opened, admission, backend, metrics, last_probe, splitters, alive, thread };
         Ok(Self { running: Arc::new(running) })
     }
 
@@ -136,14 +136,14 @@ impl Handle {
         tower: Tower,
         input: impl Into<Input>,
         options: EncodeOptions,
-    ) -> Result<Encoded, EncodeError> {
+    ) -> Result<EncodedReply, EncodeError> {
         let input = input.into();
         let outcome = async {
             let job = self.job(tower, input, options)?;
             let permit = self.running.admission.try_admit(job.cost)?;
             // Before it is tokenized: a text has one token at least.
             self.running.backend.in_time(job.texts(), options.deadline)?;
-            self.submit(job, permit, Backend::offer).await
+            self.submit(job, permit, ModelBackend::offer).await
         };
         self.counted(tower, outcome.await)
     }
@@ -156,7 +156,7 @@ impl Handle {
         texts: Vec<String>,
         raw: bool,
         options: EncodeOptions,
-    ) -> Result<Encoded, EncodeError> {
+    ) -> Result<EncodedReply, EncodeError> {
         let mut scored = self.encode(Tower::Answer, Input::Pairs { query, texts }, options).await?;
         if !raw {
             let activation = self.activation();
@@ -171,13 +171,13 @@ impl Handle {
         tower: Tower,
         input: impl Into<Input>,
         options: EncodeOptions,
-    ) -> Result<Encoded, EncodeError> {
+    ) -> Result<EncodedReply, EncodeError> {
         let input = input.into();
         let outcome = async {
             let job = self.job(tower, input, options)?;
             let room = self.running.admission.admit(job.cost);
             let permit = tokio::time::timeout_at(options.deadline.into(), room).await.map_err(|_| job.late())??;
-            self.submit(job, permit, Backend::push).await
+            self.submit(job, permit, ModelBackend::push).await
         };
         self.counted(tower, outcome.await)
     }
@@ -188,7 +188,7 @@ impl Handle {
         tower: Tower,
         input: impl Into<Input>,
         options: EncodeOptions,
-    ) -> Result<Encoded, EncodeError> {
+    ) -> Result<EncodedReply, EncodeError> {
         let outcome = self.job(tower, input.into(), options).and_then(|job| {
             let permit = loop {
                 match self.running.admission.try_admit(job.cost) {
@@ -224,7 +224,7 @@ impl Handle {
         }
     }
 
-    pub(crate) fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &EncoderMetrics {
         &self.running.metrics
     }
 
@@ -255,13 +255,13 @@ impl Handle {
         self.running.alive.has_changed().is_err()
     }
 
-    fn counted(&self, tower: Tower, outcome: Outcome) -> Outcome {
+    fn counted(&self, tower: Tower, outcome: ReplyOutcome) -> ReplyOutcome {
         self.running.metrics.outcome(tower, &outcome);
         outcome
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningModel {
     fn drop(&mut self) {
         self.backend.stop();
         // libtorch must not run on while the process tears its globals down.
@@ -277,14 +277,14 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::serve::queue::Request;
-    use crate::serve::reply::{Receiver, Reply};
+    use crate::serve::queue::QueuedRequest;
+    use crate::serve::reply::{PendingReply, Receiver};
     use crate::serve::submit::blank;
     use crate::tokenize::Tokens;
 
     fn tiny() -> Handle {
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tiny/plain");
-        Handle::start(&model, Options::new(Compute { threads: Some(1), ..Compute::default() })).unwrap()
+        Handle::start(&model, ServedModelOptions::new(Compute { threads: Some(1), ..Compute::default() })).unwrap()
     }
 
     #[tokio::test]
@@ -292,8 +292,9 @@ mod tests {
         let handle = tiny();
         let texts = || vec![Tokens { ids: vec![1, 2], ..Tokens::default() }];
         let (sender, receiver) = oneshot::channel();
-        let reply = Arc::new(Reply::new(blank(&texts(), &[], 8), None, Instant::now(), Receiver::Task(sender), None));
-        handle.running.backend.push(Request {
+        let reply =
+            Arc::new(PendingReply::new(blank(&texts(), &[], 8), None, Instant::now(), Receiver::Task(sender), None));
+        handle.running.backend.push(QueuedRequest {
             tower: Tower::Answer,
             texts: texts(),
             contexts: Vec::new(),

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::error::EncodeError;
-use super::queue::{Cut, Queue};
+use super::queue::{Cut, RequestQueue};
 use super::rate::Rates;
 use crate::tokenize::Budget;
 
@@ -20,7 +20,7 @@ const SMALLEST_BATCH: usize = 256;
 
 /// A batch that a runner of the model is at.
 #[derive(Debug, Clone, Copy)]
-struct Running {
+struct RunningBatch {
     tokens: usize,
     /// Tokens that waited when it was cut, its own included.
     backlog: usize,
@@ -31,11 +31,11 @@ struct Running {
 
 /// The queue, the batches under way, and how fast batches are done.
 #[derive(Debug)]
-pub(crate) struct Line<R> {
-    queue: Queue<R>,
+pub(crate) struct WaitingLine<R> {
+    queue: RequestQueue<R>,
     rates: Rates,
     /// By runner.
-    running: Vec<Option<Running>>,
+    running: Vec<Option<RunningBatch>>,
     /// Time that runners were busy, summed over them, until `seen`.
     busy: Duration,
     seen: Option<Instant>,
@@ -43,9 +43,9 @@ pub(crate) struct Line<R> {
     budget: Budget,
 }
 
-impl<R: Clone> Line<R> {
+impl<R: Clone> WaitingLine<R> {
     pub(crate) fn new(budget: Budget) -> Self {
-        let (queue, rates) = (Queue::new(), Rates::default());
+        let (queue, rates) = (RequestQueue::new(), Rates::default());
         Self { queue, rates, running: vec![None], busy: Duration::ZERO, seen: None, budget }
     }
 
@@ -68,7 +68,7 @@ impl<R: Clone> Line<R> {
     }
 
     /// The waiting requests.
-    pub(crate) fn queue(&mut self) -> &mut Queue<R> {
+    pub(crate) fn queue(&mut self) -> &mut RequestQueue<R> {
         &mut self.queue
     }
 
@@ -87,7 +87,7 @@ impl<R: Clone> Line<R> {
         }
         let Some(rate) = self.rates.at(self.queue.tokens().saturating_add(tokens)) else { return Ok(()) };
         let of_each = rate.per_second / self.at_once().max(1) as f64;
-        let left_of = |running: &Running| {
+        let left_of = |running: &RunningBatch| {
             let done = now.saturating_duration_since(running.since).as_secs_f64() * of_each;
             (running.tokens as f64 - done).max(0.0)
         };
@@ -108,7 +108,7 @@ impl<R: Clone> Line<R> {
         let cut = self.queue.cut(self.budget)?;
         let busy = self.busy_until(now);
         if let Some(running) = self.running.get_mut(runner) {
-            *running = Some(Running { tokens: cut.tokens(), backlog, since: now, busy });
+            *running = Some(RunningBatch { tokens: cut.tokens(), backlog, since: now, busy });
         }
         Some(cut)
     }
@@ -116,7 +116,7 @@ impl<R: Clone> Line<R> {
     /// The batch that this runner began has ended; one that failed says nothing of the rate.
     pub(crate) fn end(&mut self, runner: usize, now: Instant, embedded: bool) {
         let until = self.busy_until(now);
-        if let Some(Running { tokens, backlog, since, busy }) = self.running.get_mut(runner).and_then(Option::take)
+        if let Some(RunningBatch { tokens, backlog, since, busy }) = self.running.get_mut(runner).and_then(Option::take)
             && embedded
         {
             let spent = now.saturating_duration_since(since);

@@ -16,7 +16,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::error::EncodeError;
-use super::reply::Encoded;
+use super::reply::EncodedReply;
 use crate::config::Tower;
 use crate::model::ModelInfo;
 use crate::tokenize::Tokens;
@@ -44,7 +44,7 @@ struct RouteOnly {
 
 /// Counters, gauges and histograms of one model.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub(crate) struct EncoderMetrics {
     registry: Mutex<Registry>,
     requests: Family<RouteLabels, Counter>,
     request_time: Family<RouteOnly, Histogram, fn() -> Histogram>,
@@ -71,7 +71,7 @@ fn sizes() -> Histogram {
     Histogram::new(exponential_buckets(1.0, 2.0, 17))
 }
 
-impl Metrics {
+impl EncoderMetrics {
     pub(crate) fn new() -> Self {
         let metrics = Self {
             registry: Mutex::new(Registry::with_prefix("dyad_encoder")),
@@ -139,7 +139,7 @@ impl Metrics {
     }
 
     /// A request was embedded, or not.
-    pub(crate) fn outcome(&self, tower: Tower, outcome: &Result<Encoded, EncodeError>) {
+    pub(crate) fn outcome(&self, tower: Tower, outcome: &Result<EncodedReply, EncodeError>) {
         match outcome {
             Ok(encoded) => {
                 let labels = TowerLabels { tower: tower.name() };
@@ -176,7 +176,7 @@ impl Metrics {
     }
 }
 
-impl CallObserver for Metrics {
+impl CallObserver for EncoderMetrics {
     fn answered(&self, path: Option<&str>, status: tonic::Code, time: Duration) {
         // As HTTP's routes: paths that lead nowhere are one, so that strangers cannot make new series.
         self.request(path.unwrap_or("none"), status_name(status), time);

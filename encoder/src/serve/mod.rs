@@ -40,9 +40,9 @@ mod service;
 mod submit;
 
 pub use error::{EncodeError, NotReady};
-pub use handle::{Handle, Options};
+pub use handle::{Handle, ServedModelOptions};
 pub use passages::{ReadDocument, ReadPassage};
-pub use reply::Encoded;
+pub use reply::EncodedReply;
 pub use request::{EncodeOptions, Input, Truncation};
 pub use service::EncoderService;
 

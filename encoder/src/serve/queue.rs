@@ -22,7 +22,7 @@ const SHORT: usize = 64;
 
 /// A tokenized request.
 #[derive(Debug)]
-pub(crate) struct Request<R> {
+pub(crate) struct QueuedRequest<R> {
     pub(crate) tower: Tower,
     pub(crate) texts: Vec<Tokens>,
     /// Windows of the documents in which the texts stand, with a span for each vector. Their vectors come after those of the texts.
@@ -32,7 +32,7 @@ pub(crate) struct Request<R> {
     pub(crate) reply: R,
 }
 
-impl<R> Request<R> {
+impl<R> QueuedRequest<R> {
     /// Tokens of all its texts and their documents.
     pub(crate) fn tokens(&self) -> usize {
         self.texts.iter().chain(&self.contexts).map(|text| text.ids.len()).sum()
@@ -41,7 +41,7 @@ impl<R> Request<R> {
 
 /// One text of a batch, or one window of a document.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Piece<R> {
+pub(crate) struct QueuedPiece<R> {
     pub(crate) reply: R,
     /// Place of its vector, or of its first one, in the reply.
     pub(crate) position: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Piece<R> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cut<R> {
     pub(crate) tower: Tower,
-    pub(crate) pieces: Vec<Piece<R>>,
+    pub(crate) pieces: Vec<QueuedPiece<R>>,
 }
 
 impl<R> Cut<R> {
@@ -63,7 +63,7 @@ impl<R> Cut<R> {
 }
 
 #[derive(Debug)]
-struct Waiting<R> {
+struct WaitingRequest<R> {
     tower: Tower,
     /// Whether these are windows of documents, which have vectors of their spans: batches are of one kind.
     has_spans: bool,
@@ -75,7 +75,7 @@ struct Waiting<R> {
     reply: R,
 }
 
-impl<R> Waiting<R> {
+impl<R> WaitingRequest<R> {
     /// Texts whose first vector is number `first` of the reply; nothing where there are none.
     fn of(texts: Vec<Tokens>, first: usize, tower: Tower, deadline: Instant, reply: R) -> Option<Self> {
         let tokens = texts.iter().map(|text| text.ids.len()).sum();
@@ -92,10 +92,10 @@ impl<R> Waiting<R> {
     }
 }
 
-impl<R: Clone> Waiting<R> {
+impl<R: Clone> WaitingRequest<R> {
     /// The texts of a request, and the windows of its documents.
-    fn all_of(request: Request<R>) -> impl DoubleEndedIterator<Item = Self> {
-        let Request { tower, texts, contexts, deadline, reply } = request;
+    fn all_of(request: QueuedRequest<R>) -> impl DoubleEndedIterator<Item = Self> {
+        let QueuedRequest { tower, texts, contexts, deadline, reply } = request;
         let after = texts.len();
         let texts = Self::of(texts, 0, tower, deadline, reply.clone());
         texts.into_iter().chain(Self::of(contexts, after, tower, deadline, reply))
@@ -104,23 +104,23 @@ impl<R: Clone> Waiting<R> {
 
 /// Requests in the order of their turn.
 #[derive(Debug)]
-pub(crate) struct Queue<R> {
-    waiting: VecDeque<Waiting<R>>,
+pub(crate) struct RequestQueue<R> {
+    waiting: VecDeque<WaitingRequest<R>>,
 }
 
-impl<R: Clone> Queue<R> {
+impl<R: Clone> RequestQueue<R> {
     pub(crate) fn new() -> Self {
         Self { waiting: VecDeque::new() }
     }
 
     /// Puts a request at the end. Its texts are cut longest first.
-    pub(crate) fn push(&mut self, request: Request<R>) {
-        self.waiting.extend(Waiting::all_of(request));
+    pub(crate) fn push(&mut self, request: QueuedRequest<R>) {
+        self.waiting.extend(WaitingRequest::all_of(request));
     }
 
     /// Puts a request before all others: for a probe, which says something only if it does not wait for bulk work.
-    pub(crate) fn push_first(&mut self, request: Request<R>) {
-        for waiting in Waiting::all_of(request).rev() {
+    pub(crate) fn push_first(&mut self, request: QueuedRequest<R>) {
+        for waiting in WaitingRequest::all_of(request).rev() {
             self.waiting.push_front(waiting);
         }
     }
@@ -174,14 +174,14 @@ impl<R: Clone> Queue<R> {
         let width = front.pending.last().map_or(0, |(_, tokens)| tokens.ids.len());
         let shares = self.shares(kind, width, budget);
 
-        let mut pieces: Vec<Piece<R>> = Vec::new();
+        let mut pieces: Vec<QueuedPiece<R>> = Vec::new();
         for (request, share) in self.waiting.iter_mut().zip(shares) {
             // The chosen texts of a request lie side by side in its order of length.
             let chosen = request.pending.drain(share).rev();
             let tokens = &mut request.tokens;
             pieces.extend(chosen.map(|(position, text)| {
                 *tokens = tokens.saturating_sub(text.ids.len());
-                Piece { reply: request.reply.clone(), position, tokens: text }
+                QueuedPiece { reply: request.reply.clone(), position, tokens: text }
             }));
         }
         pieces.sort_by_key(|piece| std::cmp::Reverse(piece.tokens.ids.len()));

@@ -15,7 +15,7 @@ const CLASSES: usize = 32;
 
 /// Measured speed of one class of backlog: a moving average, weighted by tokens.
 #[derive(Debug, Clone, Copy, Default)]
-struct Class {
+struct BacklogRate {
     per_second: f64,
     /// Tokens that the average rests on, older ones for less; 0 where nothing was measured.
     weight: f64,
@@ -33,7 +33,7 @@ pub(crate) struct Rate {
 /// The rates of all backlogs.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
-    classes: [Class; CLASSES],
+    classes: [BacklogRate; CLASSES],
 }
 
 impl Rates {

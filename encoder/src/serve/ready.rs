@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::error::{EncodeError, NotReady, late};
 use super::handle::Handle;
-use super::queue::Request;
-use super::reply::{Outcome, Receiver, Reply};
+use super::queue::QueuedRequest;
+use super::reply::{PendingReply, Receiver, ReplyOutcome};
 use super::submit::blank;
 use crate::config::Tower;
 use crate::error::Error;
@@ -73,12 +73,12 @@ impl Handle {
     }
 
     /// Runs the probe before everything that waits.
-    async fn probe(&self, tower: Tower, tokens: Result<Tokens, Error>, deadline: Instant) -> Outcome {
+    async fn probe(&self, tower: Tower, tokens: Result<Tokens, Error>, deadline: Instant) -> ReplyOutcome {
         let came = Instant::now();
         let texts = vec![tokens.map_err(|error| EncodeError::Model(Arc::new(error)))?];
         let (sender, receiver) = oneshot::channel();
-        let reply = Reply::new(blank(&texts, &[], self.info().dim), None, came, Receiver::Task(sender), None);
-        self.running.backend.push_first(Request {
+        let reply = PendingReply::new(blank(&texts, &[], self.info().dim), None, came, Receiver::Task(sender), None);
+        self.running.backend.push_first(QueuedRequest {
             tower,
             texts,
             contexts: Vec::new(),

@@ -13,7 +13,7 @@ use super::request::keep_leading;
 
 /// Vectors of one request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Encoded {
+pub struct EncodedReply {
     /// Row-major, one row of `dim` values per text in the order of the texts, each of unit length.
     pub vectors: Vec<f32>,
     /// Values per row: the model's, or the `dimensions` that were asked for.
@@ -33,18 +33,18 @@ pub struct Encoded {
 }
 
 /// The reply to a request.
-pub(crate) type Outcome = Result<Encoded, EncodeError>;
+pub(crate) type ReplyOutcome = Result<EncodedReply, EncodeError>;
 
 /// Whoever waits for a reply.
 #[derive(Debug)]
 pub(crate) enum Receiver {
-    Task(oneshot::Sender<Outcome>),
-    Thread(SyncSender<Outcome>),
+    Task(oneshot::Sender<ReplyOutcome>),
+    Thread(SyncSender<ReplyOutcome>),
 }
 
 #[derive(Debug)]
 struct Assembly {
-    encoded: Encoded,
+    encoded: EncodedReply,
     late: Option<LateRows>,
     missing: usize,
     queued: Instant,
@@ -56,12 +56,12 @@ struct Assembly {
 
 /// A reply under way; empty once it is sent.
 #[derive(Debug)]
-pub(crate) struct Reply(Mutex<Option<Assembly>>);
+pub(crate) struct PendingReply(Mutex<Option<Assembly>>);
 
-impl Reply {
+impl PendingReply {
     /// A reply that lacks all its vectors. `encoded` holds tokens and timings so far.
     pub(crate) fn new(
-        encoded: Encoded,
+        encoded: EncodedReply,
         late: Option<LateRows>,
         queued: Instant,
         receiver: Receiver,
@@ -112,7 +112,7 @@ impl Reply {
         {
             drop(slot);
             if let Some(late) = &assembly.late {
-                let Encoded { vectors, dim, .. } = &mut assembly.encoded;
+                let EncodedReply { vectors, dim, .. } = &mut assembly.encoded;
                 late.add_to(vectors, *dim);
             }
             drop(assembly.permit);
@@ -141,7 +141,7 @@ impl Reply {
 
 impl Receiver {
     /// Sends the outcome; a receiver that went away has no use for it.
-    pub(crate) fn send(self, outcome: Outcome) {
+    pub(crate) fn send(self, outcome: ReplyOutcome) {
         match self {
             Self::Task(sender) => drop(sender.send(outcome)),
             Self::Thread(sender) => drop(sender.try_send(outcome)),

@@ -7,17 +7,17 @@ use crate::checkpoint::Golden;
 use crate::config::{PromptOptions, Tower};
 use crate::device::Compute;
 use crate::error::Error;
-use crate::model::{CrossEncoder, Model, ModelInfo, Runner, ScoreActivation};
+use crate::model::{BatchRunner, CrossEncoder, Model, ModelInfo, ScoreActivation};
 use crate::tokenize::Tokenizer;
 
 /// A model of either kind.
 #[derive(Debug)]
-pub(crate) enum Served {
+pub(crate) enum ServedModel {
     DualEncoder(Model),
     CrossEncoder(CrossEncoder),
 }
 
-impl Served {
+impl ServedModel {
     /// Opens either kind and gives it a first text, so that the first caller does not wait for it.
     pub(super) fn open_warm(directory: &Path, compute: &Compute, prompts: &PromptOptions) -> Result<Self, Error> {
         let served = if CrossEncoder::is_at(directory)? {
@@ -34,7 +34,7 @@ impl Served {
     }
 
     /// What makes one row for each text: its vector, or the logit of the pair.
-    pub(super) fn runner(&self) -> Runner {
+    pub(super) fn runner(&self) -> BatchRunner {
         match self {
             Self::DualEncoder(model) => model.runner(),
             Self::CrossEncoder(model) => model.runner(),
@@ -42,16 +42,16 @@ impl Served {
     }
 
     /// What callers need of it.
-    pub(super) fn opened(&self) -> Opened {
+    pub(super) fn opened(&self) -> OpenedModel {
         match self {
-            Self::DualEncoder(model) => Opened {
+            Self::DualEncoder(model) => OpenedModel {
                 info: model.info().clone(),
                 tokenizer: model.tokenizer(),
                 golden: model.golden().to_vec(),
                 activation: ScoreActivation::Identity,
                 means: [Tower::Question, Tower::Answer].map(|tower| model.pools_means(tower)),
             },
-            Self::CrossEncoder(model) => Opened {
+            Self::CrossEncoder(model) => OpenedModel {
                 info: model.info().clone(),
                 tokenizer: model.tokenizer(),
                 golden: Vec::new(),
@@ -64,7 +64,7 @@ impl Served {
 
 /// What callers need of an open model.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedModel {
     pub(super) info: ModelInfo,
     pub(super) tokenizer: Arc<Tokenizer>,
     /// Vectors that the model must give.
@@ -74,7 +74,7 @@ pub(super) struct Opened {
     means: [bool; 2],
 }
 
-impl Opened {
+impl OpenedModel {
     /// Whether the vectors of a tower are means of token vectors, of which passages have some.
     pub(super) fn pools_means(&self, tower: Tower) -> bool {
         self.means[tower.index()]

@@ -15,7 +15,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::error::EncodeError;
 use super::handle::Handle;
 use super::passages::{ReadDocument, ReadPassage};
-use super::reply::Encoded;
+use super::reply::EncodedReply;
 use super::request::{EncodeOptions, Input, Truncation};
 use crate::config::Tower;
 use crate::error::Error;
@@ -125,7 +125,7 @@ fn truncation(asked: v1::Truncation) -> Truncation {
     }
 }
 
-fn timings(came: Instant, encoded: &Encoded) -> v1::Timings {
+fn timings(came: Instant, encoded: &EncodedReply) -> v1::Timings {
     v1::Timings {
         total_us: super::reply::micros(came.elapsed()),
         queue_us: encoded.queue_us,
@@ -165,7 +165,7 @@ fn input(request: v1::EncodeRequest) -> Input {
     Input::Passages { texts, documents: documents.into_iter().map(document).collect(), weight }
 }
 
-fn response(handle: &Handle, id: u64, came: Instant, encoded: Encoded) -> v1::EncodeResponse {
+fn response(handle: &Handle, id: u64, came: Instant, encoded: EncodedReply) -> v1::EncodeResponse {
     let timings = Some(timings(came, &encoded));
     v1::EncodeResponse {
         id,

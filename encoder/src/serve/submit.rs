@@ -7,19 +7,19 @@ use rayon::prelude::*;
 use tokio::sync::oneshot;
 
 use super::admission::{Permit, at_most};
-use super::backend::Backend;
+use super::backend::ModelBackend;
 use super::error::{EncodeError, late};
 use super::handle::Handle;
 use super::passages::{LateRows, context_tokens};
-use super::queue::Request;
-use super::reply::{Encoded, Outcome, Receiver, Reply, micros};
+use super::queue::QueuedRequest;
+use super::reply::{EncodedReply, PendingReply, Receiver, ReplyOutcome, micros};
 use super::request::{EncodeOptions, Input, Truncation};
 use crate::config::Tower;
 use crate::tokenize::{ContextTokens, GivenError, Tokenizer, Tokens};
 
 /// A request that is in order, and when it came.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct SubmittedJob {
     pub(crate) tower: Tower,
     input: Input,
     pub(crate) options: EncodeOptions,
@@ -31,9 +31,9 @@ pub(crate) struct Job {
 }
 
 /// How a request enters the queue.
-type Entry = fn(&Backend, Request<Arc<Reply>>);
+type QueueEntry = fn(&ModelBackend, QueuedRequest<Arc<PendingReply>>);
 
-impl Job {
+impl SubmittedJob {
     pub(crate) fn late(&self) -> EncodeError {
         late(self.came)
     }
@@ -45,7 +45,7 @@ impl Job {
 
 impl Handle {
     /// Checks what can be checked without tokenizing.
-    pub(crate) fn job(&self, tower: Tower, input: Input, options: EncodeOptions) -> Result<Job, EncodeError> {
+    pub(crate) fn job(&self, tower: Tower, input: Input, options: EncodeOptions) -> Result<SubmittedJob, EncodeError> {
         let came = Instant::now();
         let info = self.info();
         if input.kind() != info.kind {
@@ -70,11 +70,11 @@ impl Handle {
             Tower::Answer => info.max_tokens,
         };
         let cost = at_most(&input.at_most(longest), prompt_bytes, longest);
-        Ok(Job { tower, input, options, dim, cost, came })
+        Ok(SubmittedJob { tower, input, options, dim, cost, came })
     }
 
     /// Embeds an admitted request, for a task.
-    pub(crate) async fn submit(&self, job: Job, permit: Permit, entry: Entry) -> Outcome {
+    pub(crate) async fn submit(&self, job: SubmittedJob, permit: Permit, entry: QueueEntry) -> ReplyOutcome {
         let (deadline, came) = (job.options.deadline, job.came);
         let (sender, receiver) = oneshot::channel();
         self.enqueue(job, Receiver::Task(sender), permit, entry);
@@ -86,10 +86,10 @@ impl Handle {
     }
 
     /// Embeds an admitted request, for a thread.
-    pub(crate) fn submit_blocking(&self, job: Job, permit: Permit) -> Outcome {
+    pub(crate) fn submit_blocking(&self, job: SubmittedJob, permit: Permit) -> ReplyOutcome {
         let (deadline, came) = (job.options.deadline, job.came);
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.enqueue(job, Receiver::Thread(sender), permit, Backend::push);
+        self.enqueue(job, Receiver::Thread(sender), permit, ModelBackend::push);
         match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(outcome) => outcome,
             Err(mpsc::RecvTimeoutError::Timeout) => Err(late(came)),
@@ -98,12 +98,12 @@ impl Handle {
     }
 
     /// Tokenizes on the pool, then queues.
-    fn enqueue(&self, job: Job, receiver: Receiver, mut permit: Permit, entry: Entry) {
+    fn enqueue(&self, job: SubmittedJob, receiver: Receiver, mut permit: Permit, entry: QueueEntry) {
         let (tokenizer, backend) = (Arc::clone(&self.running.opened.tokenizer), Arc::clone(&self.running.backend));
         let admission = self.running.admission.clone();
         self.running.splitters.spawn(move || {
             let started = Instant::now();
-            let Job { tower, input, options, dim, came, .. } = job;
+            let SubmittedJob { tower, input, options, dim, came, .. } = job;
             let mut tokenize = || -> Result<InContext, EncodeError> {
                 let texts = split(&tokenizer, tower, &input, options, came)?;
                 let tokenized = InContext::of(&tokenizer, &input, (tower, options, came), texts)?;
@@ -118,13 +118,13 @@ impl Handle {
                 }
             };
             let queued = Instant::now();
-            let encoded = Encoded {
+            let encoded = EncodedReply {
                 queue_us: micros(started.saturating_duration_since(came)),
                 tokenize_us: micros(queued.saturating_duration_since(started)),
                 ..blank(&texts, &contexts, dim)
             };
-            let reply = Arc::new(Reply::new(encoded, late, queued, receiver, Some(permit)));
-            entry(&backend, Request { tower, texts, contexts, deadline: options.deadline, reply });
+            let reply = Arc::new(PendingReply::new(encoded, late, queued, receiver, Some(permit)));
+            entry(&backend, QueuedRequest { tower, texts, contexts, deadline: options.deadline, reply });
         });
     }
 }
@@ -165,9 +165,9 @@ impl InContext {
 }
 
 /// A reply without vectors yet: of the texts, then of the passages of documents.
-pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> Encoded {
+pub(crate) fn blank(texts: &[Tokens], contexts: &[Tokens], dim: usize) -> EncodedReply {
     let rows: usize = contexts.iter().map(Tokens::vectors).sum();
-    Encoded {
+    EncodedReply {
         vectors: vec![0.0; (texts.len() + rows) * dim],
         document_tokens: contexts.iter().map(|window| window.ids.len() as u64).sum(),
         dim,

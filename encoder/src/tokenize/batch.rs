@@ -59,7 +59,7 @@ impl Budget {
 
 /// Token ids of some texts, one text after another and longest first, ready for the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
+pub struct TokenBatch {
     ids: Vec<i64>,
     lengths: Vec<i64>,
     /// Where the tokens of the second text begin, in each row of a pair.
@@ -71,7 +71,7 @@ pub struct Batch {
     prompt_tokens: usize,
 }
 
-impl Batch {
+impl TokenBatch {
     /// Sorts `rows` by length; `prompt_tokens` of each belong to the prompt. Rows without a token are left out of `ids`.
     pub(crate) fn new(rows: &[&Tokens], prompt_tokens: usize) -> Self {
         let mut order: Vec<usize> = (0..rows.len()).collect();
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn rows_are_packed_longest_first_and_know_their_places() {
-        let batch = Batch::new(&[&tokens(&[4]), &tokens(&[1, 2, 3]), &tokens(&[5])], 0);
+        let batch = TokenBatch::new(&[&tokens(&[4]), &tokens(&[1, 2, 3]), &tokens(&[5])], 0);
         assert_eq!((batch.rows(), batch.ids(), batch.lengths()), (3, &[1, 2, 3, 4, 5][..], &[3, 1, 1][..]));
         assert_eq!(batch.places(), [1, 0, 2]);
     }
@@ -208,9 +208,9 @@ mod tests {
     #[test]
     fn the_second_texts_of_pairs_have_a_type_of_their_own() {
         let pair = |ids: &[u32], second| Tokens { second, ..tokens(ids) };
-        let batch = Batch::new(&[&pair(&[1, 2], None), &pair(&[1, 2, 3, 4], Some(3)), &pair(&[1], Some(0))], 0);
+        let batch = TokenBatch::new(&[&pair(&[1, 2], None), &pair(&[1, 2, 3, 4], Some(3)), &pair(&[1], Some(0))], 0);
         assert_eq!(batch.types(), Some(vec![0, 0, 0, 1, 0, 0, 1]));
-        assert_eq!(Batch::new(&[&pair(&[1, 2], None)], 0).types(), None);
+        assert_eq!(TokenBatch::new(&[&pair(&[1, 2], None)], 0).types(), None);
     }
 
     #[test]

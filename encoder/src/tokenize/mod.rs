@@ -21,7 +21,7 @@ mod tokenizer;
 mod windows;
 
 pub(crate) use batch::plan;
-pub use batch::{Batch, Budget};
+pub use batch::{Budget, TokenBatch};
 pub(crate) use contexts::{ContextTokens, PassageBytes, PassagesOfDocument, add_contexts};
 pub(crate) use given::GivenError;
 pub(crate) use prompt::Prompt;

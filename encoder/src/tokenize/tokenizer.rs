@@ -234,12 +234,12 @@ impl Splitter {
 /// Splits texts of both towers. Shared between threads.
 #[derive(Debug)]
 pub struct Tokenizer {
-    question: Side,
-    answer: Side,
+    question: TokenizerSide,
+    answer: TokenizerSide,
 }
 
 #[derive(Debug)]
-struct Side {
+struct TokenizerSide {
     splitter: Arc<Splitter>,
     prompt: Prompt,
 }
@@ -247,9 +247,9 @@ struct Side {
 impl Tokenizer {
     /// From the splitters of the question tower and the answer tower, which may be one.
     pub(crate) fn new(splitters: [Arc<Splitter>; 2], prompts: &Prompts) -> Result<Self, Error> {
-        let side = |tower: Tower, splitter: Arc<Splitter>| -> Result<Side, Error> {
+        let side = |tower: Tower, splitter: Arc<Splitter>| -> Result<TokenizerSide, Error> {
             let prompt = splitter.measure(tower, prompts.of(tower))?;
-            Ok(Side { splitter, prompt })
+            Ok(TokenizerSide { splitter, prompt })
         };
         let [question, answer] = splitters;
         Ok(Self { question: side(Tower::Question, question)?, answer: side(Tower::Answer, answer)? })
@@ -257,7 +257,7 @@ impl Tokenizer {
 
     /// Splits one text of a tower: prompt before it, special tokens around it, cut at the tower's longest input.
     pub fn encode(&self, tower: Tower, text: &str) -> Result<Tokens, Error> {
-        let Side { splitter, prompt } = self.side(tower);
+        let TokenizerSide { splitter, prompt } = self.side(tower);
         if prompt.text.is_empty() { splitter.split(text) } else { splitter.split(&format!("{}{text}", prompt.text)) }
     }
 
@@ -280,7 +280,7 @@ impl Tokenizer {
         &self.side(tower).splitter
     }
 
-    fn side(&self, tower: Tower) -> &Side {
+    fn side(&self, tower: Tower) -> &TokenizerSide {
         match tower {
             Tower::Question => &self.question,
             Tower::Answer => &self.answer,

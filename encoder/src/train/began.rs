@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use super::config::{Made, difference};
-use super::state::State;
+use super::state::TrainingState;
 
 /// The form that this release writes and reads.
 const FORMAT: u32 = 1;
@@ -35,7 +35,7 @@ impl Began {
     ///
     /// Without a checkpoint no step is taken over. The initial model is, and what was mined with it, and each depends on some of the
     /// settings alone: a mistake in the others may be corrected.
-    pub(super) fn of(out: &Path, facts: &str, saved: Option<&State>) -> Result<Self, TrainError> {
+    pub(super) fn of(out: &Path, facts: &str, saved: Option<&TrainingState>) -> Result<Self, TrainError> {
         let (then, model) = match (saved, read(out)?) {
             (Some(state), _) => (Some(state.config.clone()), Some(state.model.clone())),
             (None, Some(began)) => (Some(began.config), began.model),

@@ -7,8 +7,8 @@
 
 use tch::{TchError, Tensor};
 
-use super::objective::{Embedded, Loss, Objective};
-use super::vectors::{BatchAnswers, Towers, joined};
+use super::objective::{EmbeddedBatch, Objective, ObjectiveLoss};
+use super::vectors::{BatchAnswers, StepTowers, joined};
 use crate::data::TrainBatch;
 use crate::error::{Error, torch};
 use crate::loss::Temperature;
@@ -17,14 +17,14 @@ use crate::tokenize::Tokens;
 
 /// Texts of a batch that are embedded together.
 #[derive(Debug)]
-enum Part {
+enum BatchPart {
     /// Questions with their answers.
     Pairs(Vec<usize>),
     /// Hard negatives, by their place among the answers.
     Negatives(Vec<usize>),
 }
 
-impl Part {
+impl BatchPart {
     fn places(&self) -> &[usize] {
         let (Self::Pairs(places) | Self::Negatives(places)) = self;
         places
@@ -32,18 +32,18 @@ impl Part {
 }
 
 /// Vectors of a part, or gradients at them: questions, answers, and both of the cross-encoder branch.
-type Rows = [Option<Tensor>; 4];
+type PartRows = [Option<Tensor>; 4];
 
 /// Gradients of `learned` for a batch, with `chunk` pairs or negatives in memory at a time, and the batch's loss.
 pub(super) fn gradients(
-    towers: Towers<'_>,
+    towers: StepTowers<'_>,
     objective: &Objective,
     learned: &[Tensor],
     batch: &TrainBatch,
     (epoch, chunk): (f64, usize),
-) -> Result<(Gradients, Loss), Error> {
+) -> Result<(Gradients, ObjectiveLoss), Error> {
     let parts = parts(batch, chunk);
-    let embedded: Vec<Rows> =
+    let embedded: Vec<PartRows> =
         tch::no_grad(|| parts.iter().map(|part| embed(towers, batch, part)).collect::<Result<_, _>>())?;
     let failed = "caching gradients";
     let vectors = whole(&parts, embedded).map_err(torch(failed))?;
@@ -72,23 +72,23 @@ pub(super) fn gradients(
 }
 
 /// Like lengths together, so that runs of one length are long.
-fn parts(batch: &TrainBatch, chunk: usize) -> Vec<Part> {
+fn parts(batch: &TrainBatch, chunk: usize) -> Vec<BatchPart> {
     let pairs = batch.questions.len();
     let length = |place: &usize| batch.answers.get(*place).map_or(0, |tokens| tokens.ids.len());
     let cut = |mut places: Vec<usize>| -> Vec<Vec<usize>> {
         places.sort_by_key(|place| (std::cmp::Reverse(length(place)), *place));
         places.chunks(chunk.max(1)).map(<[usize]>::to_vec).collect()
     };
-    let of_pairs = cut((0..pairs).collect()).into_iter().map(Part::Pairs);
-    of_pairs.chain(cut((pairs..batch.answers.len()).collect()).into_iter().map(Part::Negatives)).collect()
+    let of_pairs = cut((0..pairs).collect()).into_iter().map(BatchPart::Pairs);
+    of_pairs.chain(cut((pairs..batch.answers.len()).collect()).into_iter().map(BatchPart::Negatives)).collect()
 }
 
-fn embed(towers: Towers<'_>, batch: &TrainBatch, part: &Part) -> Result<Rows, Error> {
+fn embed(towers: StepTowers<'_>, batch: &TrainBatch, part: &BatchPart) -> Result<PartRows, Error> {
     let places = part.places().iter().copied();
     let answers = BatchAnswers::at(batch, places.clone());
     match part {
-        Part::Negatives(_) => Ok([None, Some(towers.answers(&answers)?), None, None]),
-        Part::Pairs(_) => {
+        BatchPart::Negatives(_) => Ok([None, Some(towers.answers(&answers)?), None, None]),
+        BatchPart::Pairs(_) => {
             let questions: Vec<&Tokens> = places.filter_map(|place| batch.questions.get(place)).collect();
             let vectors = towers.pairs(&questions, &answers)?;
             let [cross_questions, cross_answers] = vectors.cross.map_or([None, None], |cross| cross.map(Some));
@@ -98,7 +98,7 @@ fn embed(towers: Towers<'_>, batch: &TrainBatch, part: &Part) -> Result<Rows, Er
 }
 
 /// All vectors in the order of the batch, as leaves that take gradients.
-fn whole(parts: &[Part], embedded: Vec<Rows>) -> Result<Embedded, TchError> {
+fn whole(parts: &[BatchPart], embedded: Vec<PartRows>) -> Result<EmbeddedBatch, TchError> {
     let mut columns: [(Vec<i64>, Vec<Tensor>); 4] = Default::default();
     for (part, rows) in parts.iter().zip(embedded) {
         for ((places, tensors), rows) in columns.iter_mut().zip(rows) {
@@ -117,16 +117,16 @@ fn whole(parts: &[Part], embedded: Vec<Rows>) -> Result<Embedded, TchError> {
     let [questions, answers, cross_questions, cross_answers] = columns.map(leaf);
     let lacking = || TchError::Shape("a batch without questions".into());
     let cross = cross_questions?.zip(cross_answers?).map(|(questions, answers)| [questions, answers]);
-    Ok(Embedded { questions: questions?.ok_or_else(lacking)?, answers: answers?.ok_or_else(lacking)?, cross })
+    Ok(EmbeddedBatch { questions: questions?.ok_or_else(lacking)?, answers: answers?.ok_or_else(lacking)?, cross })
 }
 
 struct AtVectors {
-    rows: Rows,
+    rows: PartRows,
     temperature: Option<Tensor>,
 }
 
 /// The loss's gradients at the vectors and at the temperature.
-fn at_vectors(loss: &Tensor, vectors: &Embedded, temperature: Option<&Tensor>) -> Result<AtVectors, TchError> {
+fn at_vectors(loss: &Tensor, vectors: &EmbeddedBatch, temperature: Option<&Tensor>) -> Result<AtVectors, TchError> {
     let cross = vectors.cross.iter().flatten();
     let leaves: Vec<&Tensor> = [&vectors.questions, &vectors.answers].into_iter().chain(cross).collect();
     let crossed = leaves.len() > 2;
@@ -139,7 +139,7 @@ fn at_vectors(loss: &Tensor, vectors: &Embedded, temperature: Option<&Tensor>) -
 }
 
 /// A number whose gradient at the vectors of a part is the loss's.
-fn sent_back(part: &Part, rows: &Rows, at: &Rows) -> Result<Tensor, TchError> {
+fn sent_back(part: &BatchPart, rows: &PartRows, at: &PartRows) -> Result<Tensor, TchError> {
     let places: Vec<i64> = part.places().iter().map(|&place| place as i64).collect();
     let mut terms = Vec::new();
     for (rows, at) in rows.iter().zip(at) {

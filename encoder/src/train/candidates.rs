@@ -6,7 +6,7 @@
 
 use tch::{Kind, Reduction, TchError, Tensor};
 
-use super::objective::Loss;
+use super::objective::ObjectiveLoss;
 use crate::config::Tower;
 use crate::data::TrainBatch;
 use crate::error::{Error, torch};
@@ -54,7 +54,7 @@ pub(super) fn gradients(
     tensors: &[Tensor],
     batch: &TrainBatch,
     chunk: usize,
-) -> Result<(Gradients, Loss), Error> {
+) -> Result<(Gradients, ObjectiveLoss), Error> {
     let all = candidates(batch);
     let tokenizer = learned.tokenizer();
     let (mut sum, mut losses, mut right): (Option<Gradients>, Vec<Tensor>, Vec<Tensor>) = Default::default();
@@ -86,7 +86,7 @@ pub(super) fn gradients(
     let nothing =
         || Error::Torch { action: "running backward", source: TchError::Shape("a batch without a text".into()) };
     let parts = vec![("candidates", whole.shallow_clone())];
-    Ok((sum.ok_or_else(nothing)?, Loss { whole, parts, measures: vec![("p-at-1", right)] }))
+    Ok((sum.ok_or_else(nothing)?, ObjectiveLoss { whole, parts, measures: vec![("p-at-1", right)] }))
 }
 
 /// Scores `[pairs, 1]` as `[questions, most]`; minus infinity where a question has fewer candidates.

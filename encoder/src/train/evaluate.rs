@@ -53,8 +53,8 @@ pub struct EvaluatedContext {
 #[derive(Debug)]
 pub struct Evaluator {
     path: PathBuf,
-    questions: Judged,
-    documents: Judged,
+    questions: EvaluatedTexts,
+    documents: EvaluatedTexts,
     /// The documents in which the passages of the corpus stand, and the weight of their tokens in these.
     late: Option<(ContextTokens, f32)>,
     qrels: Qrels,
@@ -62,13 +62,13 @@ pub struct Evaluator {
 
 /// Questions, or documents.
 #[derive(Debug)]
-struct Judged {
+struct EvaluatedTexts {
     keys: Vec<String>,
     texts: Vec<String>,
     tokens: Vec<Tokens>,
 }
 
-impl Judged {
+impl EvaluatedTexts {
     /// Texts by key.
     fn by_key(&self) -> HashMap<&str, &str> {
         self.keys.iter().map(String::as_str).zip(self.texts.iter().map(String::as_str)).collect()
@@ -112,7 +112,7 @@ impl Evaluator {
         let encode = |tower: Tower, texts: &[String]| -> Result<Vec<Tokens>, Error> {
             texts.par_iter().map(|text| tokenizer.encode(tower, text)).collect()
         };
-        let questions = Judged { tokens: encode(Tower::Question, &texts)?, keys, texts };
+        let questions = EvaluatedTexts { tokens: encode(Tower::Question, &texts)?, keys, texts };
         let read = ReadOptions { documents: documents.clone(), ..ReadOptions::default() };
         let (mut keys, mut texts, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
         let mut places: Vec<PassagePlace> = Vec::new();
@@ -132,7 +132,7 @@ impl Evaluator {
             keys.push(document.key);
         }
         check_judged(folder, split, &qrels, &keys)?;
-        let documents = Judged { tokens: encode(Tower::Answer, &tokens)?, keys, texts };
+        let documents = EvaluatedTexts { tokens: encode(Tower::Answer, &tokens)?, keys, texts };
         let contexts = |weight| {
             let places: Vec<&PassagePlace> = places.iter().collect();
             tokenizer.contexts_of_passages(Tower::Answer, &places).map(|tokens| (tokens, weight))

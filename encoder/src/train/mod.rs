@@ -52,5 +52,5 @@ pub use config::Config;
 pub use error::TrainError;
 pub use evaluate::{DEPTH, Embed, EvaluatedContext, Evaluator, METRICS, Score};
 pub use memory::keep_freed_memory;
-pub use run::{Outcome, train};
-pub use step::{Length, Step, StepReport};
+pub use run::{TrainingOutcome, train};
+pub use step::{Length, StepReport, TrainingStep};

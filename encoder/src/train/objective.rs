@@ -6,12 +6,12 @@ use super::config::{DistillationConfig, DistillationKind, EndxConfig, LossConfig
 use crate::data::TrainBatch;
 use crate::device::Compute;
 use crate::error::{Error, torch};
-use crate::loss::{GeometryTerms, InBatch, Pairs, Similarity, Temperature, kl_divergence, margin_mse};
+use crate::loss::{GeometryTerms, InBatch, MatchedPairs, Similarity, Temperature, kl_divergence, margin_mse};
 use crate::model::VectorLength;
 
 /// Vectors of a batch.
 #[derive(Debug)]
-pub(super) struct Embedded {
+pub(super) struct EmbeddedBatch {
     /// `[b, d]`.
     pub(super) questions: Tensor,
     /// `[n, d]`: the positives in the questions' order, then negatives.
@@ -22,7 +22,7 @@ pub(super) struct Embedded {
 
 /// A loss, and the parts that it is the weighted sum of.
 #[derive(Debug)]
-pub(super) struct Loss {
+pub(super) struct ObjectiveLoss {
     pub(super) whole: Tensor,
     pub(super) parts: Vec<(&'static str, Tensor)>,
     /// What is no part of it, and tells how training goes.
@@ -76,11 +76,11 @@ impl Objective {
     }
 
     /// The loss, at a point of training in epochs.
-    pub(super) fn loss(&self, vectors: &Embedded, batch: &TrainBatch, epoch: f64) -> Result<Loss, Error> {
+    pub(super) fn loss(&self, vectors: &EmbeddedBatch, batch: &TrainBatch, epoch: f64) -> Result<ObjectiveLoss, Error> {
         self.of(vectors, batch, epoch).map_err(torch("computing a loss"))
     }
 
-    fn of(&self, vectors: &Embedded, batch: &TrainBatch, epoch: f64) -> Result<Loss, TchError> {
+    fn of(&self, vectors: &EmbeddedBatch, batch: &TrainBatch, epoch: f64) -> Result<ObjectiveLoss, TchError> {
         let device = vectors.questions.device();
         let (b, n) = (batch.questions.len() as i64, batch.answers.len() as i64);
         let excluded = if batch.excludes() {
@@ -99,22 +99,22 @@ impl Objective {
             parts.push(("distillation", distilled));
         }
         let (Some((endx, in_batch)), Some([questions, answers])) = (&self.endx, &vectors.cross) else {
-            return Ok(Loss { whole: dual, parts, measures: Vec::new() });
+            return Ok(ObjectiveLoss { whole: dual, parts, measures: Vec::new() });
         };
         let of_pairs = excluded.map(|excluded| excluded.f_narrow(1, 0, b)).transpose()?;
         let scores = in_batch.similarity.scores(questions, answers)?;
         let cross = in_batch.of_scores(&scores, of_pairs.as_ref())?;
         let first = tch::no_grad(|| precision_at_1(&scores, of_pairs.as_ref()))?;
         let positives = vectors.answers.f_narrow(0, 0, b)?;
-        let own = Pairs { questions: &vectors.questions, answers: &positives };
+        let own = MatchedPairs { questions: &vectors.questions, answers: &positives };
         let by = (in_batch.similarity, in_batch.temperature.value()?);
-        let terms = endx.geometry.terms(own, Pairs { questions, answers }, by)?;
+        let terms = endx.geometry.terms(own, MatchedPairs { questions, answers }, by)?;
         let geometry = terms.weighted(endx.weights.geometry_weights(epoch))?;
         let whole = endx.weights.combined(&dual, &cross, &geometry)?;
         let GeometryTerms { a_q, q_q, q_a, a_a } = terms;
         parts.extend([("cross", cross), ("geometry", geometry)]);
         parts.extend([("geometry-a-q", a_q), ("geometry-q-q", q_q), ("geometry-q-a", q_a), ("geometry-a-a", a_a)]);
-        Ok(Loss { whole, parts, measures: vec![("cross-p-at-1", first)] })
+        Ok(ObjectiveLoss { whole, parts, measures: vec![("cross-p-at-1", first)] })
     }
 
     /// The loss of distillation over the questions whose positive and at least one negative the teacher has scored; `None`
@@ -125,7 +125,7 @@ impl Objective {
         scores: &Tensor,
         batch: &TrainBatch,
     ) -> Result<Option<Tensor>, TchError> {
-        let Some(candidates) = Candidates::of(batch) else { return Ok(None) };
+        let Some(candidates) = TeacherCandidates::of(batch) else { return Ok(None) };
         let device = scores.device();
         let shape = [candidates.rows.len() as i64, candidates.width as i64];
         let moved = |tensor: Tensor| tensor.f_view(shape)?.f_to_device(device);
@@ -156,7 +156,7 @@ fn precision_at_1(scores: &Tensor, left_out: Option<&Tensor>) -> Result<Tensor, 
 
 /// The candidates that the teacher has scored, the positive first.
 #[derive(Debug, PartialEq)]
-struct Candidates {
+struct TeacherCandidates {
     /// Questions.
     rows: Vec<i64>,
     /// Candidates of a question at most.
@@ -167,7 +167,7 @@ struct Candidates {
     missing: Vec<bool>,
 }
 
-impl Candidates {
+impl TeacherCandidates {
     fn of(batch: &TrainBatch) -> Option<Self> {
         let (scores, b, n) = (batch.teacher.as_ref()?, batch.questions.len(), batch.answers.len());
         let score = |row: usize, column: usize| scores.get(row * n + column).copied().filter(|score| !score.is_nan());
@@ -239,7 +239,7 @@ mod tests {
             [none, none, none, none, none, none, 9.0],
         ];
         let batch = batch(vec![0, 1, 0, 2], 3, Some(scores.concat()));
-        let found = Candidates::of(&batch).unwrap();
+        let found = TeacherCandidates::of(&batch).unwrap();
         assert_eq!((found.rows.as_slice(), found.width), (&[0, 1][..], 3));
         assert_eq!(found.columns, [0, 3, 5, 1, 4, 0]);
         assert_eq!(found.teacher, [5.0, 1.0, 2.0, 4.0, 3.0, 0.0]);
@@ -267,7 +267,7 @@ mod tests {
         let none = f32::NAN;
         // Halved by the scale.
         let teacher = [[10.0, none, 2.0], [none, 8.0, none]].concat();
-        let vectors = Embedded { questions: random(2), answers: random(3) * 0.7, cross: None };
+        let vectors = EmbeddedBatch { questions: random(2), answers: random(3) * 0.7, cross: None };
         let scores = vectors.questions.matmul(&vectors.answers.transpose(0, 1));
         let score = |row: i64, column: i64| scores.double_value(&[row, column]);
         for kind in [DistillationKind::MarginMse, DistillationKind::Kl] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dyad_files::{DirLock, LockError};
 
 use super::TrainError;
-use super::config::{Config, Init, TrainedKind};
+use super::config::{Config, EncoderInit, TrainedKind};
 use crate::model::{CrossEncoder, create_cross_encoder, create_from_scratch, create_over, create_with, is_sealed};
 use crate::transform::Creation;
 
@@ -48,9 +48,9 @@ pub(super) fn start(config: &Config, out: &Path) -> Result<PathBuf, TrainError> 
         let creation = Creation { sharing, dim: model.dim, seed: config.seed };
         let (from, aggregation) = (&model.path, model.aggregation());
         match (model.init, model.new_encoder()) {
-            (Init::Random, encoder) => create_from_scratch(from, &start, &creation, encoder, aggregation)?,
-            (Init::Pretrained, Some(encoder)) => create_over(from, &start, &creation, encoder, aggregation)?,
-            (Init::Pretrained, None) => create_with(from, &start, &creation, aggregation)?,
+            (EncoderInit::Random, encoder) => create_from_scratch(from, &start, &creation, encoder, aggregation)?,
+            (EncoderInit::Pretrained, Some(encoder)) => create_over(from, &start, &creation, encoder, aggregation)?,
+            (EncoderInit::Pretrained, None) => create_with(from, &start, &creation, aggregation)?,
         }
     } else {
         create_cross_encoder(&model.path, &start, config.seed)?;

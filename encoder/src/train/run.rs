@@ -3,21 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::metrics::Evaluation;
 use dyad_corpus::run::TrecRun;
 use dyad_files::AtomicDir;
 
 use super::TrainError;
 use super::began::Began;
-use super::config::{Config, Init, Stage, TrainedKind};
+use super::config::{Config, EncoderInit, Stage, TrainedKind};
 use super::evaluate::{Evaluator, METRICS};
 use super::log::RunLog;
 use super::negatives_left::{NegativesLeft, Verdict};
 use super::publish::{lock, start};
-use super::stages::{Miner, check, context, pairs, sampler, suits};
-use super::state::{Best, Checkpoints, State};
-use super::step::{Length, Step};
+use super::stages::{StageMiner, check, context, pairs, sampler, suits};
+use super::state::{Best, Checkpoints, TrainingState};
+use super::step::{Length, TrainingStep};
 use crate::config::Tower;
 use crate::cross::Cross;
 use crate::data::{Cursor, DataError, Prefetch, Sampler, TrainBatch};
@@ -34,7 +34,7 @@ const DEADLINE: Duration = Duration::from_mins(10);
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct TrainingOutcome {
     /// Steps in all.
     pub steps: u64,
     /// The model as it is after the last step; the best one where `patience` ended the last stage.
@@ -49,7 +49,7 @@ pub struct Outcome {
 
 /// Trains by `config` in directory `out`, and goes on there where an earlier call was ended. `interrupted` is looked at between
 /// steps: once it is set, the run is saved and ends with [`TrainError::Interrupted`].
-pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outcome, TrainError> {
+pub fn train(config: &Config, out: &Path, cancel: &JobCancellation) -> Result<TrainingOutcome, TrainError> {
     let _lock = lock(out)?;
     let facts = config.facts().map_err(std::io::Error::from)?;
     let checkpoints = Checkpoints::of(out, config.checkpoints.keep);
@@ -58,7 +58,7 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
     AtomicDir::recover(&last)?;
     AtomicDir::recover(&best)?;
     let began = Began::of(out, &facts, saved.as_ref().map(|(_, state)| state))?;
-    let outcome = |state: &State, was_finished: bool| {
+    let outcome = |state: &TrainingState, was_finished: bool| {
         let found = state.best.map(|found| (best.clone(), found.step, found.value));
         if let Some((best, before)) = state.best.zip(state.before)
             && best.value < before.value
@@ -70,7 +70,7 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
             );
         }
         let before = state.before.map(|before| before.value);
-        Outcome { steps: state.step, last: last.clone(), best: found, before, was_finished }
+        TrainingOutcome { steps: state.step, last: last.clone(), best: found, before, was_finished }
     };
     if let Some((_, state)) = &saved
         && last.exists()
@@ -102,7 +102,7 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
         None => TrecRun::new(),
     };
     let log = RunLog::open(out, config.log, saved.as_ref().map(|(_, state)| state.step))?;
-    let mut run = Run {
+    let mut run = TrainingRun {
         config,
         out,
         directory: &directory,
@@ -127,18 +127,18 @@ pub fn train(config: &Config, out: &Path, cancel: &Cancellation) -> Result<Outco
     }
     learned.replace(&directory, &last)?;
     // There is at least one stage, and each leaves its state.
-    let nothing = || Outcome { steps: 0, last: last.clone(), best: None, before: None, was_finished: false };
+    let nothing = || TrainingOutcome { steps: 0, last: last.clone(), best: None, before: None, was_finished: false };
     Ok(run.state.as_ref().map_or_else(nothing, |state| outcome(state, false)))
 }
 
-struct Run<'a> {
+struct TrainingRun<'a> {
     config: &'a Config,
     /// Its directory.
     out: &'a Path,
     /// The model's directory.
     directory: &'a Path,
     compute: &'a Compute,
-    cancel: &'a Cancellation,
+    cancel: &'a JobCancellation,
     facts: String,
     model: String,
     checkpoints: Checkpoints,
@@ -148,10 +148,10 @@ struct Run<'a> {
     log: RunLog,
     /// The model that the run began from.
     before: Option<Best>,
-    state: Option<State>,
+    state: Option<TrainingState>,
 }
 
-impl Run<'_> {
+impl TrainingRun<'_> {
     fn is_interrupted(&self) -> bool {
         self.cancel.is_cancelled()
     }
@@ -162,7 +162,7 @@ impl Run<'_> {
         number: usize,
         stage: &Stage,
         (learned, cross): (Model, Option<Cross>),
-        saved: Option<(PathBuf, State)>,
+        saved: Option<(PathBuf, TrainingState)>,
     ) -> Result<(Model, Option<Cross>), TrainError> {
         let Self { config, out, directory, compute, cancel, .. } = *self;
         let context = context(&stage.data, &learned)?;
@@ -171,7 +171,7 @@ impl Run<'_> {
             Some(mine) => {
                 let go_on = || !cancel.is_cancelled();
                 let context = context.as_deref();
-                let miner = Miner { learned: &learned, directory, compute, context, out, seed: config.seed };
+                let miner = StageMiner { learned: &learned, directory, compute, context, out, seed: config.seed };
                 Some(self.or_interrupted(miner.mine(stage, mine, &go_on))?)
             }
         };
@@ -181,12 +181,12 @@ impl Run<'_> {
         let sampler = sampler(stage, number, config.seed, pairs, of_checkpoint)?;
         let batches = sampler.batches();
         let length = Length { steps: stage.training.steps(batches, stage.batch.accumulate), batches };
-        let mut step = Step::after(cross, learned, directory, stage, compute, length)?;
+        let mut step = TrainingStep::after(cross, learned, directory, stage, compute, length)?;
         let state = match saved {
             None => {
-                let fresh = State::new(self.facts.clone(), self.model.clone(), sampler.state());
-                let State { step, best, evaluated, .. } = self.state.take().unwrap_or_else(|| fresh.clone());
-                State { stage: number, step, best, evaluated, before: self.before, ..fresh }
+                let fresh = TrainingState::new(self.facts.clone(), self.model.clone(), sampler.state());
+                let TrainingState { step, best, evaluated, .. } = self.state.take().unwrap_or_else(|| fresh.clone());
+                TrainingState { stage: number, step, best, evaluated, before: self.before, ..fresh }
             }
             Some((path, state)) => {
                 let tensors = Checkpoints::tensors(&path)?;
@@ -194,7 +194,7 @@ impl Run<'_> {
                 restored.map_err(|reason| TrainError::Checkpoint { path: path.clone(), reason })?;
                 tracing::info!("going on after {}", path.display());
                 // New settings of what does not matter are those of the next checkpoint.
-                State { config: self.facts.clone(), ..state }
+                TrainingState { config: self.facts.clone(), ..state }
             }
         };
         self.log.begin(stage, state.stage_step, length.steps);
@@ -209,7 +209,7 @@ impl Run<'_> {
     }
 
     /// The loop. What is due after a step is done before the next one is begun, so that a run that goes on does it too.
-    fn steps(&mut self, stage: &Stage, step: &mut Step, sampler: Sampler) -> Result<(), TrainError> {
+    fn steps(&mut self, stage: &Stage, step: &mut TrainingStep, sampler: Sampler) -> Result<(), TrainError> {
         let config = self.config;
         let Some(mut state) = self.state.take() else { return Ok(()) };
         // A checkpoint that training went on from need not be written again.
@@ -303,7 +303,7 @@ impl Run<'_> {
 
     /// Evaluates where there is something to evaluate over, and keeps the model where it is the best: whether it is; `None` when
     /// interrupted.
-    fn evaluate(&mut self, step: &Step, state: &mut State) -> Result<Option<bool>, TrainError> {
+    fn evaluate(&mut self, step: &TrainingStep, state: &mut TrainingState) -> Result<Option<bool>, TrainError> {
         let Some(evaluator) = &self.evaluator else { return Ok(Some(false)) };
         let Some(measured) = self.measure(evaluator, step.learned())? else { return Ok(None) };
         let value = measured.mean(self.config.evaluation.metric.metric()).unwrap_or_default();
@@ -351,7 +351,7 @@ impl Run<'_> {
     fn measure_before(&mut self, start: &Model) -> Result<Option<Best>, TrainError> {
         let Some(evaluator) = &self.evaluator else { return Ok(None) };
         let model = &self.config.model;
-        let is_trained = model.init == Init::Pretrained && model.encoder.is_none() && model.path.is_dir();
+        let is_trained = model.init == EncoderInit::Pretrained && model.encoder.is_none() && model.path.is_dir();
         let from = if is_trained && model.sharing.is_some() {
             Some(Model::open_for_training(&model.path, self.compute)?)
         } else {

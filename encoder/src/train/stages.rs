@@ -10,11 +10,11 @@ use super::config::{DataConfig, MineConfig, Stage};
 use super::objective::Objective;
 use crate::config::Tower;
 use crate::data::{
-    Candidates, DataError, ExampleContext, MiningEncoder, Pairs, PairsBuilder, Sampler, SamplerOptions, SamplerState,
-    mine_file,
+    DataError, ExampleContext, MiningEncoder, NegativeCandidates, PairsBuilder, Sampler, SamplerOptions, SamplerState,
+    TokenizedPairs, mine_file,
 };
 use crate::device::Compute;
-use crate::model::{Mode, Model};
+use crate::model::{Model, OpenMode};
 use crate::tokenize::{Budget, Tokenizer};
 
 /// Refuses what a stage cannot be run with, before any is, so that a long one is not followed by a mistake: its settings, and where it is
@@ -47,7 +47,7 @@ pub(super) fn check(stage: &Stage, later: bool) -> Result<(), TrainError> {
 }
 
 /// Refuses examples that lack what the stage is to learn from: hard negatives, a teacher's scores.
-pub(super) fn suits(stage: &Stage, pairs: &Pairs) -> Result<(), DataError> {
+pub(super) fn suits(stage: &Stage, pairs: &TokenizedPairs) -> Result<(), DataError> {
     if stage.loss.distillation.is_some() && !pairs.has_scores() {
         let expected = "scored by a teacher where `loss.distillation` is to learn from it".to_owned();
         let what = "the examples of the stage";
@@ -84,7 +84,7 @@ pub(super) fn pairs(
     context: Option<Arc<ExampleContext>>,
     tokenizer: Arc<Tokenizer>,
     mined: Option<&Path>,
-) -> Result<Arc<Pairs>, TrainError> {
+) -> Result<Arc<TokenizedPairs>, TrainError> {
     let mut builder = PairsBuilder::new(tokenizer, data.pairs()).in_context(context);
     for mut reader in readers(data, mined)? {
         builder.extend(reader.by_ref())?;
@@ -125,7 +125,7 @@ pub(super) fn sampler(
     stage: &Stage,
     number: usize,
     seed: u64,
-    pairs: Arc<Pairs>,
+    pairs: Arc<TokenizedPairs>,
     saved: Option<&SamplerState>,
 ) -> Result<Sampler, DataError> {
     // Another order in every stage, over the same data too.
@@ -140,7 +140,7 @@ pub(super) fn sampler(
 
 /// A model in the middle of its training, and where it came from.
 #[derive(Debug)]
-pub(super) struct Miner<'a> {
+pub(super) struct StageMiner<'a> {
     pub(super) learned: &'a Model,
     /// The model's directory.
     pub(super) directory: &'a Path,
@@ -153,7 +153,7 @@ pub(super) struct Miner<'a> {
     pub(super) seed: u64,
 }
 
-impl Miner<'_> {
+impl StageMiner<'_> {
     /// The file of a stage's examples with negatives that the model finds; made where it is not there yet.
     pub(super) fn mine(
         &self,
@@ -168,13 +168,13 @@ impl Miner<'_> {
         }
         fs_err::create_dir_all(&folder)?;
         // What mines is what would be served: the weights as they are now, opened for inference.
-        let model = Model::of(&self.learned.checkpoint(self.directory)?, self.compute, Mode::Inference)?;
+        let model = Model::of(&self.learned.checkpoint(self.directory)?, self.compute, OpenMode::Inference)?;
         let options = config.options(self.seed);
         let budget = Budget::of(self.compute.device, self.compute.dtype);
         let titles = stage.data.pairs().titles;
         let encoder = MiningEncoder { model: &model, budget, titles, context: self.context };
         let examples = || readers(&stage.data, None);
-        let candidates = config.corpus.as_deref().map_or(Candidates::Positives, Candidates::Corpus);
+        let candidates = config.corpus.as_deref().map_or(NegativeCandidates::Positives, NegativeCandidates::Corpus);
         let found = mine_file(encoder, &examples, candidates, &options, &file, go_on)?;
         tracing::info!(
             stage = stage.name,

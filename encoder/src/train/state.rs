@@ -53,7 +53,7 @@ mod exact {
 /// Position of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct State {
+pub(super) struct TrainingState {
     pub(super) format: u32,
     /// Settings of the run, as the text of [`super::config::Config::facts`].
     pub(super) config: String,
@@ -76,7 +76,7 @@ pub(super) struct State {
     pub(super) evaluated: Option<u64>,
 }
 
-impl State {
+impl TrainingState {
     pub(super) fn new(config: String, model: String, sampler: SamplerState) -> Self {
         Self {
             format: FORMAT,
@@ -107,10 +107,10 @@ impl Checkpoints {
     }
 
     /// The state of the last one; nothing where there is none.
-    pub(super) fn last(&self) -> Result<Option<(PathBuf, State)>, TrainError> {
+    pub(super) fn last(&self) -> Result<Option<(PathBuf, TrainingState)>, TrainError> {
         let Some((_, path)) = self.list()?.pop() else { return Ok(None) };
         let refuse = |reason: String| TrainError::Checkpoint { path: path.clone(), reason };
-        let state: State = serde_json::from_slice(&fs_err::read(path.join(STATE))?).map_err(|error| {
+        let state: TrainingState = serde_json::from_slice(&fs_err::read(path.join(STATE))?).map_err(|error| {
             refuse(format!("`{STATE}` is not valid: {error}. Remove the folder to resume from the one before"))
         })?;
         if state.format != FORMAT {
@@ -144,7 +144,7 @@ impl Checkpoints {
     }
 
     /// Writes a checkpoint, and then removes those that are not to be kept.
-    pub(super) fn save(&self, state: &State, values: &[(String, Tensor)]) -> Result<PathBuf, TrainError> {
+    pub(super) fn save(&self, state: &TrainingState, values: &[(String, Tensor)]) -> Result<PathBuf, TrainError> {
         let path = self.of_step(state.step);
         let written = write(&self.folder, &path, state, values);
         written.map_err(|source| TrainError::Save { path: path.clone(), source })?;
@@ -182,7 +182,7 @@ impl Checkpoints {
     }
 }
 
-fn write(folder: &Path, path: &Path, state: &State, values: &[(String, Tensor)]) -> io::Result<()> {
+fn write(folder: &Path, path: &Path, state: &TrainingState, values: &[(String, Tensor)]) -> io::Result<()> {
     fs_err::create_dir_all(folder)?;
     let partial = AtomicDir::replace(path)?;
     tensors::write(&partial.path().join(TENSORS), values).map_err(io::Error::other)?;
@@ -195,11 +195,11 @@ mod tests {
     use super::*;
     use crate::data::{Last, SamplerOptions};
 
-    fn state(step: u64, best: Option<u64>) -> State {
+    fn state(step: u64, best: Option<u64>) -> TrainingState {
         let options = SamplerOptions { seed: 1, batch: 2, negatives: 0, last: Last::Drop };
         let sampler = SamplerState { data: "d".into(), options, cursor: crate::data::Cursor::default() };
         let best = best.map(|step| Best { step, value: 0.1 + 0.2 });
-        State { step, best, ..State::new(String::new(), "m".into(), sampler) }
+        TrainingState { step, best, ..TrainingState::new(String::new(), "m".into(), sampler) }
     }
 
     fn names(folder: &Path) -> Vec<String> {

@@ -8,15 +8,15 @@ use dyad_corpus::PassageContext;
 use tch::{TchError, Tensor};
 
 use super::config::Stage;
-use super::objective::{Loss, Objective};
-use super::vectors::{BatchAnswers, Towers};
+use super::objective::{Objective, ObjectiveLoss};
+use super::vectors::{BatchAnswers, StepTowers};
 use super::{cache, candidates};
 use crate::cross::Cross;
 use crate::data::TrainBatch;
 use crate::device::Compute;
 use crate::error::{Error, torch};
 use crate::model::{Model, ModelKind, Parameter};
-use crate::optim::{Clipping, Gradients, Optimizer, Outcome, Schedule};
+use crate::optim::{ClipOutcome, Clipping, Gradients, Optimizer, Schedule};
 
 /// Prefix of the names in a checkpoint.
 const PARAMETER: &str = "parameter/";
@@ -57,7 +57,7 @@ pub struct StepReport {
 
 /// Two towers, what they are trained by, and where training stands.
 #[derive(Debug)]
-pub struct Step {
+pub struct TrainingStep {
     learned: Model,
     cross: Option<Cross>,
     objective: Objective,
@@ -77,7 +77,7 @@ pub struct Step {
     taken: u64,
 }
 
-impl Step {
+impl TrainingStep {
     /// A first step. `directory` is what `learned` was opened from: an ENDX stage initialises its cross-encoder branch over it.
     pub fn new(
         learned: Model,
@@ -198,7 +198,7 @@ impl Step {
                 }
                 _ => self.clipping.apply(&mut gradients, step)?,
             };
-            if let Outcome::Apply { norm } = outcome {
+            if let ClipOutcome::Apply { norm } = outcome {
                 self.optimizer.step_with(&gradients, factor)?;
                 self.objective.temperature().keep_in_bounds().map_err(torch("bounding the temperature"))?;
                 report.norm = Some(norm);
@@ -211,11 +211,11 @@ impl Step {
     }
 
     /// The gradients of a batch and its loss.
-    fn gradients(&self, batch: &TrainBatch) -> Result<(Gradients, Loss), Error> {
+    fn gradients(&self, batch: &TrainBatch) -> Result<(Gradients, ObjectiveLoss), Error> {
         if self.learned.info().kind == ModelKind::CrossEncoder {
             return candidates::gradients(&self.learned, &self.tensors, batch, self.chunk);
         }
-        let towers = Towers {
+        let towers = StepTowers {
             learned: &self.learned,
             cross: self.cross.as_ref(),
             length: self.objective.length(),
@@ -291,7 +291,7 @@ fn tokens(batch: &TrainBatch) -> usize {
     of_questions + BatchAnswers::at(batch, 0..batch.answers.len()).count()
 }
 
-fn add(report: &mut StepReport, loss: &Loss, share: f64) -> Result<(), TchError> {
+fn add(report: &mut StepReport, loss: &ObjectiveLoss, share: f64) -> Result<(), TchError> {
     report.loss += loss.whole.f_double_value(&[])? * share;
     for (means, values) in [(&mut report.parts, &loss.parts), (&mut report.measures, &loss.measures)] {
         for (name, value) in values {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tch::{TchError, Tensor};
 
-use super::objective::Embedded;
+use super::objective::EmbeddedBatch;
 use crate::config::Tower;
 use crate::cross::Cross;
 use crate::data::TrainBatch;
@@ -17,7 +17,7 @@ const LEAST_LENGTH: f64 = 1e-12;
 
 /// The encoders of a step.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Towers<'a> {
+pub(super) struct StepTowers<'a> {
     pub(super) learned: &'a Model,
     pub(super) cross: Option<&'a Cross>,
     pub(super) length: VectorLength,
@@ -75,13 +75,13 @@ impl<'a> BatchAnswers<'a> {
     }
 }
 
-impl Towers<'_> {
+impl StepTowers<'_> {
     /// Questions with their answers, in the same order.
-    pub(super) fn pairs(&self, questions: &[&Tokens], answers: &BatchAnswers<'_>) -> Result<Embedded, Error> {
+    pub(super) fn pairs(&self, questions: &[&Tokens], answers: &BatchAnswers<'_>) -> Result<EmbeddedBatch, Error> {
         let asked = self.states(Tower::Question, questions)?;
         let Some(cross) = self.cross else {
             let questions = asked.vectors().shallow_clone();
-            return Ok(Embedded { questions, answers: self.answers(answers)?, cross: None });
+            return Ok(EmbeddedBatch { questions, answers: self.answers(answers)?, cross: None });
         };
         // No answer is read in its document next to a cross-encoder branch.
         let answers = &answers.tokens;
@@ -93,7 +93,7 @@ impl Towers<'_> {
                 &encoder.forward(Tower::Answer, answers, VectorLength::Raw)?,
             )?,
         };
-        Ok(Embedded {
+        Ok(EmbeddedBatch {
             questions: asked.vectors().shallow_clone(),
             answers: answering.vectors().shallow_clone(),
             cross: Some([vectors.questions, vectors.answers]),
@@ -110,7 +110,7 @@ impl Towers<'_> {
     }
 
     /// A whole batch.
-    pub(super) fn batch(&self, batch: &TrainBatch) -> Result<Embedded, Error> {
+    pub(super) fn batch(&self, batch: &TrainBatch) -> Result<EmbeddedBatch, Error> {
         let questions: Vec<&Tokens> = batch.questions.iter().collect();
         let (positives, all) = (questions.len(), batch.answers.len());
         if self.cross.is_none() || all <= positives {

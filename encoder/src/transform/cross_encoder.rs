@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::dpr;
-use super::initialize::{BERT_RANGE, Init};
+use super::initialize::{BERT_RANGE, TensorInit};
 use super::towers::transformer_files;
 use crate::checkpoint::{Checkpoint, Content, TensorData, WEIGHTS, WeightFile};
 use crate::config::{
@@ -115,8 +115,8 @@ fn tensors(
         let data = match kept {
             Some(tensor) if !is_head || name.starts_with("pooler.") => tensor.clone(),
             _ if !is_head => known.get(&name)?.clone(),
-            _ if shape.len() == 1 => Init::Constant(0.0).tensor(seed, &format!("head/{name}"), &shape),
-            _ => Init::Normal(BERT_RANGE).tensor(seed, &format!("head/{name}"), &shape),
+            _ if shape.len() == 1 => TensorInit::Constant(0.0).tensor(seed, &format!("head/{name}"), &shape),
+            _ => TensorInit::Normal(BERT_RANGE).tensor(seed, &format!("head/{name}"), &shape),
         };
         Ok((stored, data))
     };

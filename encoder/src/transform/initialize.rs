@@ -16,7 +16,7 @@ const MOST_TENSORS: usize = 10_000;
 
 /// How the values of a tensor are distributed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Init {
+pub(super) enum TensorInit {
     /// All the same.
     Constant(f32),
     /// Normal with this standard deviation, truncated at two.
@@ -25,7 +25,7 @@ pub(super) enum Init {
     Uniform(f64),
 }
 
-impl Init {
+impl TensorInit {
     /// Uniform within one over the square root of `fan_in`, as torch initialises linear maps and cells.
     pub(super) fn uniform(fan_in: usize) -> Self {
         Self::Uniform((1.0 / fan_in as f64).sqrt())
@@ -47,7 +47,7 @@ impl Init {
 
 /// A linear map without bias by variance scaling: scale 1.0, fan in, truncated normal (Dong et al. 2022, section 4.1).
 pub(super) fn projection(input: usize, output: usize, seed: u64, name: &str) -> Vec<(String, TensorData)> {
-    let init = Init::Normal((1.0 / input as f64).sqrt());
+    let init = TensorInit::Normal((1.0 / input as f64).sqrt());
     vec![("linear.weight".to_owned(), init.tensor(seed, name, &[output, input]))]
 }
 
@@ -55,7 +55,7 @@ pub(super) fn projection(input: usize, output: usize, seed: u64, name: &str) -> 
 pub(super) fn multihop(config: &MultiHopConfig, seed: u64) -> Vec<(String, TensorData)> {
     let MultiHopConfig { in_features, inner, hops, .. } = *config;
     let map = |name: &str, output: usize, input: usize| {
-        (name.to_owned(), Init::uniform(input).tensor(seed, &format!("multihop/{name}"), &[output, input]))
+        (name.to_owned(), TensorInit::uniform(input).tensor(seed, &format!("multihop/{name}"), &[output, input]))
     };
     vec![map("w1.weight", inner, in_features), map("w2.weight", hops, inner)]
 }
@@ -110,15 +110,17 @@ pub(super) fn specs(architecture: &Architecture, path: &Path) -> Result<Vec<Tens
     Ok(specs)
 }
 
-fn init(architecture: &Architecture, range: f64, name: &str, shape: &[usize]) -> Init {
+fn init(architecture: &Architecture, range: f64, name: &str, shape: &[usize]) -> TensorInit {
     match architecture {
-        Architecture::Recurrent(_) if name == architecture.token_table() => Init::Normal(range),
-        Architecture::Recurrent(config) => Init::uniform(config.hidden_size),
+        Architecture::Recurrent(_) if name == architecture.token_table() => TensorInit::Normal(range),
+        Architecture::Recurrent(config) => TensorInit::uniform(config.hidden_size),
         // Of one dimension are norms and biases.
-        Architecture::Bert(_) if shape.len() == 1 => Init::Constant(if name.ends_with(".weight") { 1.0 } else { 0.0 }),
-        Architecture::Bert(_) => Init::Normal(range),
-        Architecture::T5(_) if shape.len() == 1 => Init::Constant(range as f32),
-        Architecture::T5(config) => Init::Normal(range * t5_deviation(config, name)),
+        Architecture::Bert(_) if shape.len() == 1 => {
+            TensorInit::Constant(if name.ends_with(".weight") { 1.0 } else { 0.0 })
+        }
+        Architecture::Bert(_) => TensorInit::Normal(range),
+        Architecture::T5(_) if shape.len() == 1 => TensorInit::Constant(range as f32),
+        Architecture::T5(config) => TensorInit::Normal(range * t5_deviation(config, name)),
     }
 }
 

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::cast::name_type;
 use super::dpr;
-use super::initialize::{self, BERT_RANGE, Init};
+use super::initialize::{self, BERT_RANGE, TensorInit};
 use super::towers::transformer_files;
 use crate::checkpoint::{Checkpoint, Content, TensorData, WEIGHTS, WeightFile};
 use crate::config::{
-    Architecture, Cell, JsonFile, Layout, Module, Placed, PoolingConfig, RecurrentConfig, TensorSpec, TokenizerSource,
-    Tower, TransformerConfig,
+    Architecture, JsonFile, Layout, Module, Placed, PoolingConfig, RecurrentCell, RecurrentConfig, TensorSpec,
+    TokenizerSource, Tower, TransformerConfig,
 };
 use crate::error::Error;
 
@@ -32,7 +32,7 @@ pub enum NewEncoder {
     /// so little of its input hardly learns.
     Recurrent {
         /// LSTM, GRU or RNN.
-        cell: Cell,
+        cell: RecurrentCell,
         /// One above the other.
         layers: usize,
         /// Values of a state, in each direction.
@@ -76,7 +76,7 @@ pub(crate) fn new_encoder(
         let json = config.tokenizer.named(encoder.json(config, max_tokens, &placed.folder)?);
         let path = placed.folder.join("config.json");
         let architecture = Architecture::from_json(&JsonFile::new(path, json.clone())?)?;
-        let source = Source { from, at, table: config.architecture.token_table(), tokens, seed };
+        let source = NewEncoderSource { from, at, table: config.architecture.token_table(), tokens, seed };
         let tensors = source.tensors(encoder, &architecture, &placed.folder)?;
         (json, architecture, tensors)
     } else {
@@ -126,24 +126,24 @@ impl NewEncoder {
     }
 
     /// How a tensor of it that is not the token table begins.
-    fn init(self, name: &str, shape: &[usize], width: usize) -> Init {
+    fn init(self, name: &str, shape: &[usize], width: usize) -> TensorInit {
         match self {
-            Self::Recurrent { hidden, .. } => Init::uniform(hidden),
-            Self::Transformer { .. } if name.ends_with("LayerNorm.weight") => Init::Constant(1.0),
+            Self::Recurrent { hidden, .. } => TensorInit::uniform(hidden),
+            Self::Transformer { .. } if name.ends_with("LayerNorm.weight") => TensorInit::Constant(1.0),
             Self::Transformer { .. } if name.ends_with("LayerNorm.bias") || name.contains("token_type") => {
-                Init::Constant(0.0)
+                TensorInit::Constant(0.0)
             }
             // A bias as the map that it belongs to.
             Self::Transformer { .. } if name.ends_with(".output.dense.bias") && !name.contains("attention") => {
-                Init::uniform(4 * width)
+                TensorInit::uniform(4 * width)
             }
-            Self::Transformer { .. } => Init::uniform(shape.get(1).copied().unwrap_or(width)),
+            Self::Transformer { .. } => TensorInit::uniform(shape.get(1).copied().unwrap_or(width)),
         }
     }
 }
 
 /// Source of the values of a new encoder.
-struct Source<'a> {
+struct NewEncoderSource<'a> {
     from: &'a Checkpoint,
     /// The pretrained transformer's place among the modules.
     at: usize,
@@ -153,7 +153,7 @@ struct Source<'a> {
     seed: u64,
 }
 
-impl Source<'_> {
+impl NewEncoderSource<'_> {
     fn tensors(
         &self,
         encoder: NewEncoder,
@@ -178,7 +178,7 @@ impl Source<'_> {
             TokenVectors::Pretrained => self.from.tensors(self.at)?.get(self.table)?.clone(),
             TokenVectors::Random => {
                 let deviation = if recurrent { 1.0 } else { BERT_RANGE };
-                Init::Normal(deviation).tensor(self.seed, "token vectors", shape)
+                TensorInit::Normal(deviation).tensor(self.seed, "token vectors", shape)
             }
         };
         Ok(TensorData::floats(shape.to_vec(), move || {

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 /// One tower of the pretrained model.
 #[derive(Debug)]
-pub(super) struct Origin<'a> {
+pub(super) struct TowerOrigin<'a> {
     checkpoint: &'a Checkpoint,
     /// The transformer's place among the modules.
     at: usize,
@@ -21,7 +21,7 @@ pub(super) struct Origin<'a> {
     pub(super) own_projection: Option<usize>,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> TowerOrigin<'a> {
     /// A tower of `checkpoint`, with another aggregator where one is given, whose values are new and for token vectors of any size. The
     /// own projection was made for the old one.
     pub(super) fn new(checkpoint: &'a Checkpoint, tower: Tower, aggregator: Option<&Module>) -> Result<Self, Error> {

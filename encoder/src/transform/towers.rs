@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 use super::creation::Creation;
 use super::dpr;
 use super::initialize;
-use super::origin::Origin;
-use crate::checkpoint::{Checkpoint, Content, Manifest, SharedTensor, TensorData, WEIGHTS, WeightFile, belongs};
+use super::origin::TowerOrigin;
+use crate::checkpoint::{
+    Checkpoint, CheckpointManifest, Content, SharedTensorRecord, TensorData, WEIGHTS, WeightFile, belongs,
+};
 use crate::config::{Layout, Module, Placed, Tie, Tower};
 use crate::error::Error;
 
@@ -25,7 +27,8 @@ const OURS: &str = "dyad.models.";
 /// tower. In the classic layout of sentence-transformers, with a `Router` unless the towers are one; a DPR encoder becomes a BERT,
 /// which sentence-transformers reads.
 pub(crate) fn towers(from: &Checkpoint, creation: &Creation, aggregator: Option<&Module>) -> Result<Checkpoint, Error> {
-    let origins = [Origin::new(from, Tower::Question, aggregator)?, Origin::new(from, Tower::Answer, aggregator)?];
+    let origins =
+        [TowerOrigin::new(from, Tower::Question, aggregator)?, TowerOrigin::new(from, Tower::Answer, aggregator)?];
     if !from.layout.is_siamese() && [creation.sharing.token, creation.sharing.transformer].contains(&Tie::Shared) {
         let root = from.layout.root.display();
         tracing::warn!(from = %root, "its towers differ: what the new ones share is that of the question tower");
@@ -46,7 +49,7 @@ pub(crate) fn towers(from: &Checkpoint, creation: &Creation, aggregator: Option<
 struct Builder<'a> {
     from: &'a Checkpoint,
     /// The sources of the question tower and the answer tower.
-    origins: &'a [Origin<'a>; 2],
+    origins: &'a [TowerOrigin<'a>; 2],
     creation: &'a Creation,
     made: Checkpoint,
 }
@@ -68,7 +71,7 @@ impl Builder<'_> {
         } else {
             self.router()?
         };
-        self.made.manifest = Some(Manifest::new(Some(sharing), shared));
+        self.made.manifest = Some(CheckpointManifest::new(Some(sharing), shared));
         Ok(self.made)
     }
 
@@ -84,7 +87,7 @@ impl Builder<'_> {
     }
 
     /// Two towers by a `Router`; gives the tensors that two transformers have in common.
-    fn router(&mut self) -> Result<Vec<SharedTensor>, Error> {
+    fn router(&mut self) -> Result<Vec<SharedTensorRecord>, Error> {
         let sharing = self.creation.sharing;
         let towers = ["query", "document"];
         let ids = |shared: bool, at: usize, classes: [&str; 2]| {
@@ -131,7 +134,7 @@ impl Builder<'_> {
     }
 
     /// The tensors that two transformers have in common.
-    fn shared(&self, modules: &[String; 2]) -> Result<Vec<SharedTensor>, Error> {
+    fn shared(&self, modules: &[String; 2]) -> Result<Vec<SharedTensorRecord>, Error> {
         let sharing = self.creation.sharing;
         let (_, _, config) = self.made.layout.transformer(Tower::Question)?;
         let table = config.architecture.token_table();
@@ -142,7 +145,7 @@ impl Builder<'_> {
             let tie = if name == table { sharing.token } else { sharing.transformer };
             tie == Tie::Shared
         };
-        let tie = |tensor: String| SharedTensor { tensor, modules: modules.to_vec() };
+        let tie = |tensor: String| SharedTensorRecord { tensor, modules: modules.to_vec() };
         Ok(names.into_iter().filter(is_shared).map(tie).collect())
     }
 
@@ -261,7 +264,7 @@ type Make<'a> = &'a dyn Fn(&mut Builder<'_>, &str, usize) -> Result<usize, Error
 
 /// The tensors of a transformer by the architecture's names, with the token table of the one in `table`, which must be of the same
 /// sizes.
-fn transformer_tensors(table: &Origin<'_>, others: &Origin<'_>) -> Result<Vec<(String, TensorData)>, Error> {
+fn transformer_tensors(table: &TowerOrigin<'_>, others: &TowerOrigin<'_>) -> Result<Vec<(String, TensorData)>, Error> {
     let (architecture, other) = (&others.config.architecture, &table.config.architecture);
     if architecture != other {
         return Err(Error::Unsupported {
@@ -282,7 +285,7 @@ fn transformer_tensors(table: &Origin<'_>, others: &Origin<'_>) -> Result<Vec<(S
 }
 
 /// The `config.json` of a transformer as the new model has it.
-fn config_json(from: &Checkpoint, origin: &Origin<'_>) -> Result<Value, Error> {
+fn config_json(from: &Checkpoint, origin: &TowerOrigin<'_>) -> Result<Value, Error> {
     let content = from.files.get(&Path::new(&origin.placed.id).join("config.json"));
     let json = content.map(Content::json).transpose()?.flatten().unwrap_or_default();
     Ok(dpr::bert_json(origin.config.tokenizer.named(json)))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use safetensors::Dtype;
 
 use super::cast::cast;
-use crate::checkpoint::{Checkpoint, Content, SharedTensor, TensorData};
+use crate::checkpoint::{Checkpoint, Content, SharedTensorRecord, TensorData};
 use crate::error::Error;
 
 /// The checkpoint with `values`, by module and tensor (`shared_2_Dense/linear.weight`), in the place of its own, and weights in f32.
@@ -42,11 +42,11 @@ pub(crate) fn with_values(checkpoint: Checkpoint, values: &BTreeMap<String, Tens
 /// The value of a module's tensor: its own, or that of a module which it shares the tensor with.
 fn value<'a>(
     values: &'a BTreeMap<String, TensorData>,
-    ties: &[SharedTensor],
+    ties: &[SharedTensorRecord],
     module: &str,
     tensor: &str,
 ) -> Option<(String, &'a TensorData)> {
-    let has = |tie: &&SharedTensor| tie.tensor == tensor && tie.modules.iter().any(|known| known == module);
+    let has = |tie: &&SharedTensorRecord| tie.tensor == tensor && tie.modules.iter().any(|known| known == module);
     let others = ties.iter().find(has).map(|tie| tie.modules.as_slice()).unwrap_or_default();
     let modules = std::iter::once(module).chain(others.iter().map(String::as_str));
     let mut names = modules.map(|module| format!("{module}/{tensor}"));

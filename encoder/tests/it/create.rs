@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dyad_encoder::Tower;
-use dyad_encoder::config::Cell;
+use dyad_encoder::config::RecurrentCell;
 use dyad_encoder::model::{create, create_over, create_with, own_projection};
 use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
 use safetensors::tensor::Dtype;
@@ -209,7 +209,7 @@ fn refused(source: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("model");
     let message = create(source, &to, &creation("ade", 6)).unwrap_err().to_string();
-    let rnn = NewEncoder::Recurrent { cell: Cell::Rnn, layers: 1, hidden: 5, bidirectional: false };
+    let rnn = NewEncoder::Recurrent { cell: RecurrentCell::Rnn, layers: 1, hidden: 5, bidirectional: false };
     let over = create_over(source, &to, &creation("ade", 6), rnn, Aggregation::Kept).unwrap_err().to_string();
     assert_eq!(over, message);
     assert_eq!(entries(folder.path()).len(), 0, "{message}");

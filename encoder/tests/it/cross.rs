@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use dyad_encoder::cross::{Aggregator, Cross, CrossEncoder, CrossSettings};
-use dyad_encoder::loss::{Endx, Geometry, InBatch, Pairs, Ramp, Similarity, Temperature};
+use dyad_encoder::cross::{Aggregator, Cross, CrossBranchEncoder, CrossSettings};
+use dyad_encoder::loss::{Endx, GeometryLoss, InBatch, MatchedPairs, Ramp, Similarity, Temperature};
 use dyad_encoder::model::VectorLength;
 use dyad_encoder::model::{Model, Output, Parameter, create_with};
 use dyad_encoder::optim::{AdamWSettings, Gradients, Groups, Optimizer, OptimizerSettings};
@@ -23,7 +23,7 @@ const ANSWERS: [&str; 4] =
     ["the queen of light", "water in the mountain", "the king was in the city of the river", "a light"];
 
 fn settings(aggregator: Aggregator) -> CrossSettings {
-    let (encoder, heads) = (CrossEncoder::Shared, HEADS as usize);
+    let (encoder, heads) = (CrossBranchEncoder::Shared, HEADS as usize);
     CrossSettings { encoder, heads, feed_forward: Some(20), aggregator, one_side: false, seed: Some(5) }
 }
 
@@ -140,9 +140,11 @@ fn states_are_the_token_vectors_of_each_text() {
 
 #[test]
 fn an_encoder_of_its_own_learns_and_the_dual_one_does_not_hear_of_it() {
-    for (encoder, sharing) in
-        [(CrossEncoder::Separate, "sde"), (CrossEncoder::Separate, "ade-spl"), (CrossEncoder::Shared, "sde")]
-    {
+    for (encoder, sharing) in [
+        (CrossBranchEncoder::Separate, "sde"),
+        (CrossBranchEncoder::Separate, "ade-spl"),
+        (CrossBranchEncoder::Shared, "sde"),
+    ] {
         let (_folder, to, learned) = model_dir(sharing);
         let cross = Cross::new(&CrossSettings { encoder, ..settings(MULTI_HOP) }, &learned, &to, &compute()).unwrap();
         let names: std::collections::HashSet<&str> =
@@ -162,7 +164,7 @@ fn an_encoder_of_its_own_learns_and_the_dual_one_does_not_hear_of_it() {
             assert!(gradient.defined(), "{encoder:?} {sharing}: {}", parameter.name);
         }
         let heard = learned.parameters().iter().any(|parameter| parameter.tensor.grad().defined());
-        assert_eq!(heard, encoder == CrossEncoder::Shared, "{sharing}");
+        assert_eq!(heard, encoder == CrossBranchEncoder::Shared, "{sharing}");
     }
 }
 
@@ -170,7 +172,7 @@ fn an_encoder_of_its_own_learns_and_the_dual_one_does_not_hear_of_it() {
 #[test]
 fn endx_learns() {
     let (_folder, to, learned) = model_dir("sde");
-    let separate = CrossSettings { encoder: CrossEncoder::Separate, ..settings(MULTI_HOP) };
+    let separate = CrossSettings { encoder: CrossBranchEncoder::Separate, ..settings(MULTI_HOP) };
     let cross = Cross::new(&separate, &learned, &to, &compute()).unwrap();
     let parameters: Vec<_> =
         learned.parameters().iter().chain(cross.parameters()).map(Parameter::shallow_clone).collect();
@@ -189,10 +191,10 @@ fn endx_learns() {
             .unwrap();
         let dual = in_batch.loss(q.vectors(), a.vectors(), None).unwrap();
         let crossed = in_batch.loss(&vectors.questions, &vectors.answers, None).unwrap();
-        let terms = Geometry::default()
+        let terms = GeometryLoss::default()
             .terms(
-                Pairs { questions: q.vectors(), answers: a.vectors() },
-                Pairs { questions: &vectors.questions, answers: &vectors.answers },
+                MatchedPairs { questions: q.vectors(), answers: a.vectors() },
+                MatchedPairs { questions: &vectors.questions, answers: &vectors.answers },
                 (Similarity::InnerProduct, 1.0),
             )
             .unwrap();
@@ -224,7 +226,7 @@ fn what_does_not_fit_is_refused() {
         let message = new(wrong, &to).unwrap_err().to_string();
         assert!(message.contains(part), "{message}");
     }
-    let separate = CrossSettings { encoder: CrossEncoder::Separate, ..settings(MULTI_HOP) };
+    let separate = CrossSettings { encoder: CrossBranchEncoder::Separate, ..settings(MULTI_HOP) };
     assert!(new(separate, &to.join("nothing")).unwrap_err().to_string().contains("no model directory"));
     let cross = new(settings(MULTI_HOP), &to).unwrap();
     let (questions, answers) =

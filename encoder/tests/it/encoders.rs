@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use dyad_encoder::config::Cell;
+use dyad_encoder::config::RecurrentCell;
 use dyad_encoder::model::{Model, create_over};
 use dyad_encoder::tokenize::Tokens;
 use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
@@ -16,7 +16,12 @@ const DIM: usize = 6;
 fn encoders() -> [NewEncoder; 4] {
     let recurrent = |cell, bidirectional| NewEncoder::Recurrent { cell, layers: 2, hidden: 7, bidirectional };
     let transformer = NewEncoder::Transformer { layers: 2 };
-    [recurrent(Cell::Lstm, true), recurrent(Cell::Gru, false), recurrent(Cell::Rnn, false), transformer]
+    [
+        recurrent(RecurrentCell::Lstm, true),
+        recurrent(RecurrentCell::Gru, false),
+        recurrent(RecurrentCell::Rnn, false),
+        transformer,
+    ]
 }
 
 fn made(sharing: &str, encoder: NewEncoder, aggregation: Aggregation) -> (tempfile::TempDir, PathBuf) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dyad_encoder::config::Cell;
+use dyad_encoder::config::RecurrentCell;
 use dyad_encoder::model::{Model, create, create_from_scratch};
 use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
 use dyad_encoder::{Compute, Tower};
@@ -137,7 +137,7 @@ fn the_pooling_is_kept_or_replaced() {
     let multihop = Aggregation::MultiHop { inner: 5, hops: 3 };
     let (_hops, hops) = from_scratch(&tiny("roberta-cls"), &creation("ade-spl", 1), None, multihop);
     // From a model of two towers and multi-hop attention: that too is initialised again, for token vectors of another size.
-    let gru = NewEncoder::Recurrent { cell: Cell::Gru, layers: 1, hidden: 5, bidirectional: true };
+    let gru = NewEncoder::Recurrent { cell: RecurrentCell::Gru, layers: 1, hidden: 5, bidirectional: true };
     for encoder in [None, Some(gru), Some(NewEncoder::Transformer { layers: 1 })] {
         for aggregation in [Aggregation::Kept, multihop] {
             let (_again, again) = from_scratch(&hops, &creation("ade", 2), encoder, aggregation);
@@ -165,7 +165,7 @@ fn token_vectors_of_new_encoders_are_drawn() {
         let table = learned.parameters().iter().find(|parameter| table(&parameter.name)).unwrap();
         moments(&table.tensor).1
     };
-    let cells = size(NewEncoder::Recurrent { cell: Cell::Lstm, layers: 1, hidden: 5, bidirectional: false });
+    let cells = size(NewEncoder::Recurrent { cell: RecurrentCell::Lstm, layers: 1, hidden: 5, bidirectional: false });
     assert!((cells - 1.0).abs() < 0.01, "{cells}");
     let transformer = size(NewEncoder::Transformer { layers: 1 });
     assert!((transformer - 0.02).abs() < 0.002, "{transformer}");
@@ -174,7 +174,7 @@ fn token_vectors_of_new_encoders_are_drawn() {
 /// Without an encoder named, that of a recurrent source is initialised as it was the first time.
 #[test]
 fn cells_are_drawn_from_their_configuration() {
-    let gru = NewEncoder::Recurrent { cell: Cell::Gru, layers: 2, hidden: 40, bidirectional: true };
+    let gru = NewEncoder::Recurrent { cell: RecurrentCell::Gru, layers: 2, hidden: 40, bidirectional: true };
     let (_folder, source) = from_scratch(&tiny("plain"), &creation("sde", 3), Some(gru), Aggregation::Mean);
     let (_again, again) = from_scratch(&source, &creation("sde", 4), None, Aggregation::Kept);
     let (source, again) = (learned(&source), learned(&again));

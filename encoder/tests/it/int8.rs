@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use dyad_corpus::queries;
-use dyad_encoder::config::Cell;
+use dyad_encoder::config::RecurrentCell;
 use dyad_encoder::model::create_over;
 use dyad_encoder::model::export;
 use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
@@ -88,7 +88,7 @@ fn int8_is_no_form_of_a_file() {
 fn recurrent_encoders_are_refused() {
     let to = tempfile::tempdir().unwrap();
     let model = to.path().join("model");
-    let cell = NewEncoder::Recurrent { cell: Cell::Gru, layers: 1, hidden: 8, bidirectional: false };
+    let cell = NewEncoder::Recurrent { cell: RecurrentCell::Gru, layers: 1, hidden: 8, bidirectional: false };
     let creation = Creation { sharing: "sde".parse().unwrap(), dim: 8, seed: 1 };
     create_over(&tiny("classic-mean"), &model, &creation, cell, Aggregation::Kept).unwrap();
     let message = Model::open(&model, &int8()).unwrap_err().to_string();

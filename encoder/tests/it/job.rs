@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsReader, EmbeddingsWriter, VectorType};
 use dyad_corpus::{PassageContext, ReadOptions};
-use dyad_encoder::embed::{EmbedJob, JobError, Outcome, Report};
+use dyad_encoder::embed::{EmbedJob, EmbedOutcome, EmbedReport, JobError};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Compute, Dtype, Model, Tower};
 use dyad_files::space::{ByteSize, boundless};
@@ -76,14 +76,14 @@ impl Place {
         }
     }
 
-    fn run(&self) -> Result<Outcome, JobError> {
-        self.job().run(&self.encoder, &Cancellation::new())
+    fn run(&self) -> Result<EmbedOutcome, JobError> {
+        self.job().run(&self.encoder, &JobCancellation::new())
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> EmbedReport {
         match self.run().unwrap() {
-            Outcome::Embedded(report) => report,
-            Outcome::NothingToDo { documents } => panic!("nothing to do for {documents} documents"),
+            EmbedOutcome::Embedded(report) => report,
+            EmbedOutcome::NothingToDo { documents } => panic!("nothing to do for {documents} documents"),
         }
     }
 
@@ -112,8 +112,8 @@ impl Place {
 }
 
 /// A job that was told to end before it began.
-fn cancelled() -> Cancellation {
-    let cancel = Cancellation::new();
+fn cancelled() -> JobCancellation {
+    let cancel = JobCancellation::new();
     cancel.cancel();
     cancel
 }
@@ -138,7 +138,7 @@ fn a_finished_run_is_not_done_again() {
     let place = Place::new(&corpus(0..30));
     place.report();
     let before = fs_err::read(place.out().join("part-000003.npy")).unwrap();
-    assert_eq!(place.run().unwrap(), Outcome::NothingToDo { documents: 30 });
+    assert_eq!(place.run().unwrap(), EmbedOutcome::NothingToDo { documents: 30 });
     assert_eq!(fs_err::read(place.out().join("part-000003.npy")).unwrap(), before);
 }
 
@@ -163,7 +163,7 @@ fn a_corpus_is_read_to_its_end_before_any_of_it_is_embedded() {
     place.write(&broken);
     place.run().unwrap_err();
     place.write(&good);
-    assert_eq!(place.run().unwrap(), Outcome::NothingToDo { documents: 30 });
+    assert_eq!(place.run().unwrap(), EmbedOutcome::NothingToDo { documents: 30 });
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn flawed_records_have_no_rows() {
     let rejects = place.root.path().join("rejects.jsonl");
     let read = ReadOptions { max_bad: Some(2), rejects: Some(rejects.clone()), ..ReadOptions::default() };
     let job = EmbedJob { read, ..place.job() };
-    job.run(&place.encoder, &Cancellation::new()).unwrap();
+    job.run(&place.encoder, &JobCancellation::new()).unwrap();
     place.assert_holds(0..30);
     let listed = fs_err::read_to_string(&rejects).unwrap();
     assert_eq!(listed.lines().count(), 2, "each once, however often the corpus is read: {listed}");
@@ -185,7 +185,7 @@ fn a_disk_without_room_is_told_before_the_work() {
     let vectors = 30 * place.encoder.info().dim as u64 * 4;
     let keys: u64 = (0..30).map(|number| document(number).0.len() as u64 + 3).sum();
     let needed = vectors + 30 * 16 + keys;
-    let run = |free_space| EmbedJob { free_space, ..place.job() }.run(&place.encoder, &Cancellation::new());
+    let run = |free_space| EmbedJob { free_space, ..place.job() }.run(&place.encoder, &JobCancellation::new());
     let message = run(|_| Ok(1_000)).unwrap_err().to_string();
     let expected = format!(
         "`{}` needs about {} of disk, and 1000 B are free. Free some space, use a directory on another disk, or start anyway \
@@ -197,7 +197,7 @@ fn a_disk_without_room_is_told_before_the_work() {
     assert!(!place.out().exists());
     run(boundless).unwrap();
     // What already exists takes no more room.
-    assert_eq!(run(|_| Ok(0)).unwrap(), Outcome::NothingToDo { documents: 30 });
+    assert_eq!(run(|_| Ok(0)).unwrap(), EmbedOutcome::NothingToDo { documents: 30 });
     place.write(&corpus(0..24));
     run(|_| Ok(0)).unwrap();
     place.assert_holds(0..24);
@@ -299,7 +299,7 @@ fn another_dtype_does_not_continue() {
     let int8 = Compute { dtype: Dtype::Int8, ..Compute::default() };
     let int8 = Model::open(&tiny("newer-dense"), &int8).unwrap();
     let refused = |what: &str| {
-        let message = place.job().run(&int8, &Cancellation::new()).unwrap_err().to_string();
+        let message = place.job().run(&int8, &JobCancellation::new()).unwrap_err().to_string();
         assert!(
             message.ends_with(
                 "it was made with another dtype: expected int8, got f32. Choose another `--out`, or remove the directory"
@@ -325,7 +325,7 @@ fn another_model_does_not_continue() {
     let place = Place::new(&corpus(0..30));
     place.report();
     let other = open(&tiny("classic-mean"));
-    let message = place.job().run(&other, &Cancellation::new()).unwrap_err().to_string();
+    let message = place.job().run(&other, &JobCancellation::new()).unwrap_err().to_string();
     assert!(message.contains(&other.info().fingerprint), "{message}");
     place.assert_holds(0..30);
 }
@@ -339,7 +339,7 @@ fn a_corpus_that_cannot_be_read_leaves_nothing_behind() {
     }
     let place = Place::new("");
     let job = EmbedJob { corpus: Path::new("/no/such/corpus.jsonl").to_owned(), ..place.job() };
-    let message = job.run(&place.encoder, &Cancellation::new()).unwrap_err().to_string();
+    let message = job.run(&place.encoder, &JobCancellation::new()).unwrap_err().to_string();
     assert!(message.contains("/no/such/corpus.jsonl"), "{message}");
 }
 
@@ -347,7 +347,7 @@ fn a_corpus_that_cannot_be_read_leaves_nothing_behind() {
 fn vectors_can_be_stored_in_half_the_bytes() {
     let place = Place::new(&corpus(0..30));
     let job = EmbedJob { vectors: VectorType::F16, ..place.job() };
-    job.run(&place.encoder, &Cancellation::new()).unwrap();
+    job.run(&place.encoder, &JobCancellation::new()).unwrap();
     let rows: Vec<Vec<f32>> = EmbeddingsReader::open(&place.out()).unwrap().map(|row| row.unwrap().1).collect();
     let texts: Vec<String> = (0..30).map(|number| format!("The king {}", document(number).1)).collect();
     let worst = worst(&rows, &embed(&place.encoder, Tower::Answer, &texts));
@@ -358,7 +358,7 @@ fn vectors_can_be_stored_in_half_the_bytes() {
 #[test]
 fn long_documents_are_refused_where_that_is_asked_for() {
     let place = Place::new(&corpus(0..20));
-    let refuse = || EmbedJob { refuse_long: true, ..place.job() }.run(&place.encoder, &Cancellation::new());
+    let refuse = || EmbedJob { refuse_long: true, ..place.job() }.run(&place.encoder, &JobCancellation::new());
     let max = place.encoder.info().max_tokens;
     let refused = refuse().unwrap_err();
     assert!(
@@ -372,5 +372,5 @@ fn long_documents_are_refused_where_that_is_asked_for() {
     assert!(refused.to_string().contains("--on-long truncate"), "{refused}");
     // Of shorter ones, nothing is.
     place.write(&corpus(0..8));
-    assert!(matches!(refuse().unwrap(), Outcome::Embedded(Report { documents_truncated: 0, .. })));
+    assert!(matches!(refuse().unwrap(), EmbedOutcome::Embedded(EmbedReport { documents_truncated: 0, .. })));
 }

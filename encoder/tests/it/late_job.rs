@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EmbeddingsReader, VectorType};
 use dyad_corpus::{CorpusReader, Document, ReadOptions, Split};
-use dyad_encoder::embed::{EmbedJob, JobError, Outcome};
+use dyad_encoder::embed::{EmbedJob, EmbedOutcome, JobError};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Model, Tower};
 use dyad_files::space::boundless;
@@ -46,8 +46,8 @@ impl LateJob {
         }
     }
 
-    fn run(&self, read: &ReadOptions, context: &str, out: &str) -> Result<Outcome, JobError> {
-        self.job(read, context, out).run(&self.encoder, &Cancellation::new())
+    fn run(&self, read: &ReadOptions, context: &str, out: &str) -> Result<EmbedOutcome, JobError> {
+        self.job(read, context, out).run(&self.encoder, &JobCancellation::new())
     }
 
     fn stored(&self, out: &str) -> Vec<(String, Vec<f32>)> {
@@ -112,9 +112,11 @@ fn a_sentence_that_changes_changes_its_neighbours() {
     place.write("corpus.jsonl", &documents(None));
     place.run(&split(), "title+late", "out").unwrap();
     let before = place.stored("out");
-    assert!(matches!(place.run(&split(), "title+late", "out").unwrap(), Outcome::NothingToDo { .. }));
+    assert!(matches!(place.run(&split(), "title+late", "out").unwrap(), EmbedOutcome::NothingToDo { .. }));
     place.write("corpus.jsonl", &documents(Some(5)));
-    let Outcome::Embedded(report) = place.run(&split(), "title+late", "out").unwrap() else { panic!("it has changed") };
+    let EmbedOutcome::Embedded(report) = place.run(&split(), "title+late", "out").unwrap() else {
+        panic!("it has changed")
+    };
     // Of 27 passages the three of that document, of which one has another text.
     assert_eq!((report.summary.rows, report.documents_kept + report.documents_reused), (27, 24));
     let after = place.stored("out");
@@ -191,6 +193,6 @@ fn a_passage_that_no_window_holds_is_told() {
     let text = format!("The king. {} The queen.", "water ".repeat(2 * most));
     place.write("corpus.jsonl", &format!("{}\n", serde_json::json!({"_id": "d", "text": text})));
     let read = ReadOptions { split: Some(Split::new(4 * most, 0).unwrap()), ..ReadOptions::default() };
-    let Outcome::Embedded(report) = place.run(&read, "late", "out").unwrap() else { panic!("it is new") };
+    let EmbedOutcome::Embedded(report) = place.run(&read, "late", "out").unwrap() else { panic!("it is new") };
     assert_eq!((report.summary.rows, report.documents_truncated), (1, 1));
 }

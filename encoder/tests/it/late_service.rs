@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use dyad_corpus::{Document, PassageContext, Split};
 use dyad_encoder::Tower;
-use dyad_encoder::serve::{EncodeError, EncodeOptions, EncoderService, Handle, Options, Truncation};
+use dyad_encoder::serve::{EncodeError, EncodeOptions, EncoderService, Handle, ServedModelOptions, Truncation};
 use dyad_encoder::tokenize::Budget;
 use dyad_proto::v1::encoder_server::Encoder as _;
 use dyad_proto::{v1, vector};
@@ -50,7 +50,7 @@ fn request(passages: &[&Document], context: PassageContext) -> v1::EncodeRequest
 
 /// Batches are small, so that the texts and windows of many callers are mixed.
 fn service(model: &str) -> EncoderService {
-    let options = Options { budget: Budget { tokens: 64, rows: 4 }, ..one_thread() };
+    let options = ServedModelOptions { budget: Budget { tokens: 64, rows: 4 }, ..one_thread() };
     EncoderService::new(Handle::start(&tiny(model), options).unwrap())
 }
 

@@ -1,10 +1,10 @@
 //! The logit scale that the embedding job measures.
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EmbeddingsReader, VectorType};
 use dyad_corpus::{PassageContext, ReadOptions};
 use dyad_encoder::Tower;
-use dyad_encoder::embed::{EmbedJob, Outcome};
+use dyad_encoder::embed::{EmbedJob, EmbedOutcome};
 use dyad_encoder::tokenize::Budget;
 use dyad_files::space::boundless;
 
@@ -32,9 +32,9 @@ fn that_of_the_real_model_is_known_and_added_to_a_set_without_it() {
     let Some(model) = real_model("that_of_the_real_model_is_known_and_added_to_a_set_without_it") else { return };
     let (root, encoder) = (tempfile::tempdir().unwrap(), open(&model));
     let job = job(root.path(), Tower::Answer);
-    let run = || job.run(&encoder, &Cancellation::new()).unwrap();
+    let run = || job.run(&encoder, &JobCancellation::new()).unwrap();
     let scale = || EmbeddingsReader::open(&job.out).unwrap().logit_scale();
-    assert!(matches!(run(), Outcome::Embedded(_)));
+    assert!(matches!(run(), EmbedOutcome::Embedded(_)));
     let measured = scale().unwrap();
     assert!((21.0..24.5).contains(&measured), "{measured}");
 
@@ -44,7 +44,7 @@ fn that_of_the_real_model_is_known_and_added_to_a_set_without_it() {
     assert!(earlier.as_object_mut().unwrap().remove("logit_scale").is_some());
     fs_err::write(&record, earlier.to_string()).unwrap();
     assert_eq!(scale(), None);
-    assert_eq!(run(), Outcome::NothingToDo { documents: 3 });
+    assert_eq!(run(), EmbedOutcome::NothingToDo { documents: 3 });
     assert_eq!(scale(), Some(measured));
 }
 
@@ -53,7 +53,7 @@ fn questions_and_models_that_know_nothing_have_none() {
     let (root, encoder) = (tempfile::tempdir().unwrap(), open(&tiny("newer-dense")));
     for tower in [Tower::Question, Tower::Answer] {
         let job = job(root.path(), tower);
-        job.run(&encoder, &Cancellation::new()).unwrap();
+        job.run(&encoder, &JobCancellation::new()).unwrap();
         assert_eq!(EmbeddingsReader::open(&job.out).unwrap().logit_scale(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Losses and their gradients against PyTorch, against differences, and against one another.
 
 use dyad_encoder::loss::{
-    Geometry, GeometryWeights, InBatch, Kernel, Pairs, Similarity, Temperature, kl_divergence, margin_mse,
+    GeometryLoss, GeometryWeights, InBatch, Kernel, MatchedPairs, Similarity, Temperature, kl_divergence, margin_mse,
 };
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
@@ -211,14 +211,14 @@ fn geometry_is_that_of_the_equations() {
     let gaussian = Kernel::Gaussian { width: 4.0 };
     for kind in [Kind::Float, Kind::Double] {
         for (name, geometry) in [
-            ("inner_product", Geometry::default()),
-            ("gaussian", Geometry { dual: gaussian, cross: gaussian, ..Geometry::default() }),
-            ("cross_learns", Geometry { cross_learns: true, ..Geometry::default() }),
+            ("inner_product", GeometryLoss::default()),
+            ("gaussian", GeometryLoss { dual: gaussian, cross: gaussian, ..GeometryLoss::default() }),
+            ("cross_learns", GeometryLoss { cross_learns: true, ..GeometryLoss::default() }),
         ] {
             let [q, a, cross_q, cross_a] =
                 [(5, 10.0), (5, 11.0), (6, 12.0), (6, 13.0)].map(|(dim, seed)| learned(&[4, dim], seed, kind));
             let (dual, cross) =
-                (Pairs { questions: &q, answers: &a }, Pairs { questions: &cross_q, answers: &cross_a });
+                (MatchedPairs { questions: &q, answers: &a }, MatchedPairs { questions: &cross_q, answers: &cross_a });
             let terms = geometry.terms(dual, cross, AS_THE_PAPER).unwrap();
             let expected = &all["geometry"][name];
             for (term, ours) in [("a_q", &terms.a_q), ("q_q", &terms.q_q), ("q_a", &terms.q_a), ("a_a", &terms.a_a)] {
@@ -240,12 +240,12 @@ fn geometry_is_that_of_the_equations() {
 #[test]
 fn geometry_gradients_are_differences() {
     for kernel in [Kernel::InnerProduct, Kernel::Gaussian { width: 2.0 }] {
-        let geometry = Geometry { dual: kernel, cross: kernel, cross_learns: true };
+        let geometry = GeometryLoss { dual: kernel, cross: kernel, cross_learns: true };
         let inputs =
             [1.0, 2.0, 3.0, 4.0].map(|seed| (values(&[3, 3], seed, Kind::Double) * 0.7).set_requires_grad(true));
         follows_differences("geometry", &inputs, |inputs| {
-            let dual = Pairs { questions: &inputs[0], answers: &inputs[1] };
-            let cross = Pairs { questions: &inputs[2], answers: &inputs[3] };
+            let dual = MatchedPairs { questions: &inputs[0], answers: &inputs[1] };
+            let cross = MatchedPairs { questions: &inputs[2], answers: &inputs[3] };
             geometry.terms(dual, cross, (Similarity::Cosine, 0.5)).unwrap().weighted(WEIGHTS).unwrap()
         });
     }
@@ -254,12 +254,12 @@ fn geometry_gradients_are_differences() {
 #[test]
 fn equal_geometries_cost_nothing_and_unequal_batches_are_refused() {
     let (q, a) = (values(&[4, 5], 1.0, Kind::Float), values(&[4, 5], 2.0, Kind::Float));
-    let same = Pairs { questions: &q, answers: &a };
-    let terms = Geometry::default().terms(same, same, AS_THE_PAPER).unwrap();
+    let same = MatchedPairs { questions: &q, answers: &a };
+    let terms = GeometryLoss::default().terms(same, same, AS_THE_PAPER).unwrap();
     assert!(terms.weighted(WEIGHTS).unwrap().double_value(&[]).abs() < 1e-6);
     let fewer = values(&[3, 5], 2.0, Kind::Float);
-    let message = Geometry::default()
-        .terms(same, Pairs { questions: &q, answers: &fewer }, AS_THE_PAPER)
+    let message = GeometryLoss::default()
+        .terms(same, MatchedPairs { questions: &q, answers: &fewer }, AS_THE_PAPER)
         .unwrap_err()
         .to_string();
     assert!(message.contains("cross answers") && message.contains("[4, 5]"), "{message}");
@@ -270,8 +270,9 @@ fn the_temperature_divides_inner_products_of_both_spaces() {
     let of = |dim: i64, seed: f64| values(&[4, dim], seed, Kind::Double);
     let (q, a, cross_q, cross_a) = (of(5, 1.0), of(5, 2.0), of(6, 3.0), of(6, 4.0));
     let terms = |q: &Tensor, a: &Tensor, cross_q: &Tensor, cross_a: &Tensor, by| {
-        let (dual, cross) = (Pairs { questions: q, answers: a }, Pairs { questions: cross_q, answers: cross_a });
-        Geometry::default().terms(dual, cross, by).unwrap().weighted(WEIGHTS).unwrap().double_value(&[])
+        let (dual, cross) =
+            (MatchedPairs { questions: q, answers: a }, MatchedPairs { questions: cross_q, answers: cross_a });
+        GeometryLoss::default().terms(dual, cross, by).unwrap().weighted(WEIGHTS).unwrap().double_value(&[])
     };
     // A quarter as temperature is twice the length of all vectors; cosine is unit length.
     let longer = [&q, &a, &cross_q, &cross_a].map(|vectors| vectors * 2.0);

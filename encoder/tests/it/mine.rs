@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use dyad_corpus::examples::{ExampleOptions, ExampleReader, Passage, TrainingExample};
-use dyad_encoder::data::{Candidates, DataError, MineOptions, MinedFile, MiningEncoder, mine_file};
+use dyad_encoder::data::{DataError, MineOptions, MinedFile, MiningEncoder, NegativeCandidates, mine_file};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Model, Tower};
 use dyad_proto::client::Credentials;
@@ -114,7 +114,7 @@ fn examples() -> Vec<TrainingExample> {
 fn mine(
     encoder: &Model,
     data: &Path,
-    candidates: Candidates<'_>,
+    candidates: NegativeCandidates<'_>,
     options: &MineOptions,
     out: &Path,
 ) -> Result<MinedFile, DataError> {
@@ -173,9 +173,10 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
         .enumerate()
         {
             let [exact, asked] = ["exact", "asked"].map(|name| root.path().join(format!("{name}{number}.jsonl")));
-            let by_search = mine(&encoder, &data, Candidates::Corpus(&corpus), options, &exact).unwrap();
+            let by_search = mine(&encoder, &data, NegativeCandidates::Corpus(&corpus), options, &exact).unwrap();
             let by_searcher =
-                mine(&encoder, &data, Candidates::Searcher(&url, &Credentials::default()), options, &asked).unwrap();
+                mine(&encoder, &data, NegativeCandidates::Searcher(&url, &Credentials::default()), options, &asked)
+                    .unwrap();
             assert_eq!((by_search.mined, by_search.candidates), (by_searcher.mined, Some(documents.len())));
             assert!(by_searcher.candidates.is_none() && by_searcher.mined.negatives > 0);
             for (one, other) in read(&exact).iter().zip(read(&asked)) {
@@ -198,9 +199,10 @@ async fn a_searcher_gives_the_negatives_of_exact_search() {
         }
         let out = root.path().join("out.jsonl");
         let refusal = |url: &str, options: &MineOptions| {
-            let message = mine(&encoder, &data, Candidates::Searcher(url, &Credentials::default()), options, &out)
-                .unwrap_err()
-                .to_string();
+            let message =
+                mine(&encoder, &data, NegativeCandidates::Searcher(url, &Credentials::default()), options, &out)
+                    .unwrap_err()
+                    .to_string();
             assert!(!out.exists());
             message
         };

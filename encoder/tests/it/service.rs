@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dyad_encoder::serve::{EncodeError, EncodeOptions, EncoderService, Handle, Options};
+use dyad_encoder::serve::{EncodeError, EncodeOptions, EncoderService, Handle, ServedModelOptions};
 use dyad_encoder::tokenize::Budget;
 use dyad_encoder::{Compute, Error, Tower};
 use dyad_proto::client::{ClientConfig, EncoderClient};
@@ -22,11 +22,11 @@ fn soon() -> EncodeOptions {
 }
 
 /// Many tests share few cores, and one thread is enough for a tiny model.
-pub(crate) fn one_thread() -> Options {
-    Options::new(Compute { threads: Some(1), ..Compute::default() })
+pub(crate) fn one_thread() -> ServedModelOptions {
+    ServedModelOptions::new(Compute { threads: Some(1), ..Compute::default() })
 }
 
-fn handle(options: Options) -> Handle {
+fn handle(options: ServedModelOptions) -> Handle {
     Handle::start(&tiny("classic-prompt-left-out"), options).unwrap()
 }
 
@@ -53,7 +53,7 @@ async fn a_handle_gives_the_vectors_of_the_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_callers_get_their_own_vectors() {
-    let options = Options { budget: Budget { tokens: 64, rows: 4 }, ..one_thread() };
+    let options = ServedModelOptions { budget: Budget { tokens: 64, rows: 4 }, ..one_thread() };
     let handle = handle(options);
     let encoder = open(&tiny("classic-prompt-left-out"));
     let callers: Vec<_> = (1..30)
@@ -71,7 +71,7 @@ async fn many_callers_get_their_own_vectors() {
 
 #[tokio::test]
 async fn what_cannot_be_embedded_is_refused_with_the_reason() {
-    let options = Options { queue_tokens: 100, ..one_thread() };
+    let options = ServedModelOptions { queue_tokens: 100, ..one_thread() };
     let handle = handle(options);
     let refusal = async |texts: &[&str], options| {
         let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
@@ -106,7 +106,7 @@ async fn token_ids_are_dressed_as_the_models_own_template_does() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_then_recovers() {
-    let options = Options { queue_tokens: 60, ..one_thread() };
+    let options = ServedModelOptions { queue_tokens: 60, ..one_thread() };
     let handle = handle(options);
     let calls = (0..100).map(|_| handle.encode(Tower::Answer, texts(2), soon()));
     let outcomes = future::join_all(calls).await;
@@ -121,7 +121,7 @@ async fn a_full_queue_refuses_and_then_recovers() {
 
 #[tokio::test]
 async fn callers_who_went_away_leave_no_trace() {
-    let options = Options { queue_tokens: 2000, ..one_thread() };
+    let options = ServedModelOptions { queue_tokens: 2000, ..one_thread() };
     let handle = handle(options);
     for _ in 0..50 {
         let call = handle.encode_patiently(Tower::Answer, texts(50), soon());
@@ -142,7 +142,7 @@ async fn the_model_ends_with_its_last_handle() {
     };
     assert!(ended.is_err(), "it runs");
     drop(handle);
-    assert!(matches!(Handle::start(&tiny("absent"), Options::default()), Err(Error::NoDirectory { .. })));
+    assert!(matches!(Handle::start(&tiny("absent"), ServedModelOptions::default()), Err(Error::NoDirectory { .. })));
 }
 
 pub(crate) struct Server {
@@ -192,7 +192,7 @@ async fn the_service_answers_like_the_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_keeps_its_order_and_is_slowed_down_instead_of_refused() {
-    let options = Options { queue_tokens: 500, ..one_thread() };
+    let options = ServedModelOptions { queue_tokens: 500, ..one_thread() };
     let server = serve(handle(options)).await;
     let encoder = open(&tiny("classic-prompt-left-out"));
     let counts: Vec<usize> = (0..60).map(|id| 1 + (id * 7) % 13).collect();
@@ -209,7 +209,7 @@ async fn a_stream_keeps_its_order_and_is_slowed_down_instead_of_refused() {
 
 #[tokio::test]
 async fn errors_have_the_codes_of_grpc() {
-    let options = Options { queue_tokens: 100, ..one_thread() };
+    let options = ServedModelOptions { queue_tokens: 100, ..one_thread() };
     let service = EncoderService::new(handle(options));
     let code = async |request: v1::EncodeRequest, timeout: Option<&str>| {
         let mut request = Request::new(request);

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// A limit and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemoryLimit {
+pub struct ProcessMemoryLimit {
     /// The limit.
     pub bytes: u64,
     /// A file of the system, or the option.
@@ -17,7 +17,7 @@ pub struct MemoryLimit {
     pub others: u64,
 }
 
-impl std::fmt::Display for MemoryLimit {
+impl std::fmt::Display for ProcessMemoryLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (`{}`)", mib(self.bytes), self.source)
     }
@@ -27,7 +27,7 @@ impl std::fmt::Display for MemoryLimit {
 /// is the third alone.
 const LIMITS: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
 
-impl MemoryLimit {
+impl ProcessMemoryLimit {
     /// As the operator says.
     pub fn given(bytes: u64, option: &str) -> Self {
         Self { bytes, source: option.to_owned(), others: 0 }
@@ -62,11 +62,11 @@ impl MemoryLimit {
 }
 
 /// Of the text of `/proc/meminfo`.
-fn machine(meminfo: &str, own: u64) -> Option<MemoryLimit> {
+fn machine(meminfo: &str, own: u64) -> Option<ProcessMemoryLimit> {
     let bytes = kib(meminfo, "MemTotal:")?;
     let available = kib(meminfo, "MemAvailable:").unwrap_or(bytes);
     let others = bytes.saturating_sub(available).saturating_sub(own);
-    Some(MemoryLimit { bytes, source: "MemTotal of /proc/meminfo".to_owned(), others })
+    Some(ProcessMemoryLimit { bytes, source: "MemTotal of /proc/meminfo".to_owned(), others })
 }
 
 /// The folders of the process's cgroups and those above them, as far as they are mounted: of the texts of `/proc/self/cgroup` and
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn read(files: &[(&str, &str)]) -> Option<(u64, String, u64)> {
-        let limit = MemoryLimit::read(system(files).path(), 100)?;
+        let limit = ProcessMemoryLimit::read(system(files).path(), 100)?;
         Some((limit.bytes, limit.source, limit.others))
     }
 

@@ -41,6 +41,6 @@ mod shard;
 pub use commit::{CommitSummary, Status, commit, status};
 pub use embed::{EmbeddedPartition, embed};
 pub use gc::{Swept, gc};
-pub use plan::{PlanConfig, Planned, VectorOrigin, plan};
+pub use plan::{PlanConfig, PlannedJob, VectorOrigin, plan};
 pub use record::{BulkEstimate, BulkJob, BulkPlan, GraphSettings, Partition, PartitionDone, Reading, ShardDone, Slice};
 pub use shard::{BuiltShard, shard};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_store::RemoteStore;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,12 +22,12 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// An opened place.
 pub(super) struct JobPlace<'a> {
     pub(super) remote: RemoteStore,
-    pub(super) cancel: &'a Cancellation,
+    pub(super) cancel: &'a JobCancellation,
     runtime: Runtime,
 }
 
 impl<'a> JobPlace<'a> {
-    pub(super) fn open(url: &str, cancel: &'a Cancellation) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, cancel: &'a JobCancellation) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let url = url.strip_suffix(PLAN).unwrap_or(url);
         Ok(Self { remote: RemoteStore::open(url)?, cancel, runtime })

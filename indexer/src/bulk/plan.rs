@@ -64,7 +64,7 @@ pub enum VectorOrigin<'a> {
 
 /// A plan, and whether it is new.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedJob {
     /// As it is at its place.
     pub plan: BulkPlan,
     /// Whether this call has put it there.
@@ -72,7 +72,7 @@ pub struct Planned {
 }
 
 /// Plans a job and puts its plan. Where the plan of this very job is there already, that one stays as it is; where another is, it is refused.
-pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobControl<'_>) -> Result<Planned, Error> {
+pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobControl<'_>) -> Result<PlannedJob, Error> {
     let place = JobPlace::open(&config.out, control.cancel)?;
     let index = RemoteStore::open(&config.index)?;
     if place.remote.url() == index.url() {
@@ -133,12 +133,12 @@ pub fn plan(config: &PlanConfig, mut vectors: VectorOrigin<'_>, control: JobCont
     };
     match place.put_record(PLAN, &plan, None)? {
         Some(there) => same(&place, there, &plan.job),
-        None => Ok(Planned { plan, is_new: true }),
+        None => Ok(PlannedJob { plan, is_new: true }),
     }
 }
 
 /// The plan that is there, if it is of the same job.
-fn same(place: &JobPlace<'_>, there: BulkPlan, job: &BulkJob) -> Result<Planned, Error> {
+fn same(place: &JobPlace<'_>, there: BulkPlan, job: &BulkJob) -> Result<PlannedJob, Error> {
     let fields = |job: &BulkJob| {
         let inputs: Vec<&str> = job.partitions.iter().map(|partition| partition.name.as_str()).collect();
         [
@@ -160,7 +160,7 @@ fn same(place: &JobPlace<'_>, there: BulkPlan, job: &BulkJob) -> Result<Planned,
         Some(((part, expected), (_, got))) => {
             Err(BulkJobError::OtherPlan { url: place.remote.url().to_owned(), part, expected, got }.into())
         }
-        None => Ok(Planned { plan: there, is_new: false }),
+        None => Ok(PlannedJob { plan: there, is_new: false }),
     }
 }
 

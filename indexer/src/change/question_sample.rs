@@ -2,7 +2,7 @@
 
 use std::collections::BinaryHeap;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::queries::QuestionTexts;
 use dyad_corpus::{Document, Located};
 use dyad_index::ModelRecord;
@@ -19,7 +19,7 @@ pub fn embed_questions(
     source: &mut dyn VectorSource,
     model: &ModelRecord,
     seed: u64,
-    cancel: &Cancellation,
+    cancel: &JobCancellation,
 ) -> Result<QuestionVectors, Error> {
     if !source.model().same_space(model) {
         let (expected, got) = (model.fingerprint.clone(), source.model().fingerprint.clone());

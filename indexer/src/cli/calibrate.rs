@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use dyad_command::{Cancellation, cancel_on_signal};
+use dyad_command::{JobCancellation, cancel_on_signal};
 use dyad_corpus::PassageContext;
 use dyad_corpus::queries::QuestionTexts;
 use dyad_index::manifest;
@@ -74,7 +74,7 @@ fn holds_vectors(path: &Path) -> bool {
 }
 
 impl CalibrateArguments {
-    fn questions(&self, cancel: &Cancellation) -> anyhow::Result<QuestionVectors> {
+    fn questions(&self, cancel: &JobCancellation) -> anyhow::Result<QuestionVectors> {
         let model = manifest::current(&self.index)?.model;
         if holds_vectors(&self.queries) {
             return Ok(QuestionVectors::open(&self.queries, &model, self.seed)?);

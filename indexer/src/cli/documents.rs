@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::{CorpusReader, PassageContext, ReadArguments, ReadOptions, is_stream};
 use dyad_files::space::{FreeSpace, boundless, free_space};
 use dyad_index::{Metric, manifest};
@@ -140,7 +140,7 @@ impl From<MetricArgument> for Metric {
 
 impl DocumentArguments {
     /// The documents and the source of their vectors, which keeps what an encoder service embeds for a build; a corpus that cannot be opened is told first.
-    pub(super) fn open(&self, is_build: bool, cancel: &Cancellation) -> anyhow::Result<OpenedDocuments> {
+    pub(super) fn open(&self, is_build: bool, cancel: &JobCancellation) -> anyhow::Result<OpenedDocuments> {
         if let Some(path) = self.corpus.as_ref().filter(|path| !is_stream(path)) {
             let read = self.read.options().map_err(anyhow::Error::msg)?;
             CorpusReader::open(path, &read).context("--corpus")?;

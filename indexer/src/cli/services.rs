@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::PassageContext;
 use dyad_index::manifest;
 use dyad_indexer::source::{RemoteConfig, RemoteSource};
@@ -22,7 +22,7 @@ pub(super) struct ServiceCalls<'a> {
 }
 
 impl ServiceCalls<'_> {
-    pub(super) fn connect(&self, cancel: &Cancellation) -> anyhow::Result<RemoteSource> {
+    pub(super) fn connect(&self, cancel: &JobCancellation) -> anyhow::Result<RemoteSource> {
         let client = ClientConfig {
             call_timeout: self.timeout,
             credentials: Credentials::open(self.credentials)?,

@@ -86,7 +86,7 @@ pub fn certify(
     for ef in gate.widths() {
         control.check()?;
         certificate.expansions.push(measure_expansions(
-            &Planned { view, certificate: &certificate },
+            &FinishedGraph { view, certificate: &certificate },
             &asked_with(BeamKind::Adaptive),
             ef,
         ));
@@ -96,7 +96,7 @@ pub fn certify(
     let (mut recall, mut recall_adaptive, mut recall_far) = (Vec::new(), Vec::new(), Vec::new());
     for ef in gate.widths() {
         control.check()?;
-        let planned = Planned { view, certificate: &certificate };
+        let planned = FinishedGraph { view, certificate: &certificate };
         let (beam, adaptive) = (
             measure(&planned, &asked_with(BeamKind::Fixed), ef),
             measure(&planned, &asked_with(BeamKind::Adaptive), ef),
@@ -111,7 +111,7 @@ pub fn certify(
     certificate.recall = recall;
     certificate.adaptive = recall_adaptive;
     certificate.out_of_distribution = recall_far;
-    let filtered = filtered(&Planned { view, certificate: &certificate }, (&answered, rows), seed, control)?;
+    let filtered = filtered(&FinishedGraph { view, certificate: &certificate }, (&answered, rows), seed, control)?;
     let certificate = Certificate { filtered: Some(filtered), ..certificate };
     Ok(Certified { certificate, ground_truth: ground_truth(&answered, source, given) })
 }
@@ -140,7 +140,7 @@ pub fn count_searches(n: usize, gate: &RecallGate<'_>) -> u64 {
 }
 
 /// A finished graph, and its vectors as they will be served.
-type Planned<'a> = PlannedSearch<'a, LinksView<'a>, ServedRows<'a>>;
+type FinishedGraph<'a> = PlannedSearch<'a, LinksView<'a>, ServedRows<'a>>;
 
 /// How a beam width is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl MeasuredQuestions<'_> {
     /// The hits of one of them, itself left out: as a new question finds them, in a graph without the document that asks.
     fn search(
         &self,
-        planned: &Planned<'_>,
+        planned: &FinishedGraph<'_>,
         asked: &GraphQuestion<'_>,
         params: &SearchParams<'_>,
         scratch: &mut SearchScratch,
@@ -173,7 +173,7 @@ impl MeasuredQuestions<'_> {
 }
 
 /// Scores hits by the vectors that were given: rounded scores cannot be compared with those of the exact hits.
-fn exactly(planned: &Planned<'_>, mut hits: Vec<Scored>, row: &[f32]) -> Vec<Scored> {
+fn exactly(planned: &FinishedGraph<'_>, mut hits: Vec<Scored>, row: &[f32]) -> Vec<Scored> {
     for hit in &mut hits {
         hit.score = planned.view.metric.score(row, planned.view.rows.rows.row(hit.node));
     }
@@ -181,7 +181,7 @@ fn exactly(planned: &Planned<'_>, mut hits: Vec<Scored>, row: &[f32]) -> Vec<Sco
 }
 
 /// Expansions at one beam width, of searches that their margin alone ends.
-fn measure_expansions(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> ExpansionPoint {
+fn measure_expansions(planned: &FinishedGraph<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> ExpansionPoint {
     let one = |scratch: &mut SearchScratch, asked: &GraphQuestion<'_>| {
         let params = SearchParams { expansion_bound: Some(usize::MAX), ..SearchParams::new(10, ef) };
         questions.search(planned, asked, &params, scratch).cost.expanded
@@ -190,7 +190,7 @@ fn measure_expansions(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, 
 }
 
 /// Measures one beam width, searched as it is served: with the margins and bounds of the certificate.
-fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> RecallPoint {
+fn measure(planned: &FinishedGraph<'_>, questions: &MeasuredQuestions<'_>, ef: usize) -> RecallPoint {
     let AnsweredQuestions { asked, documents: exact, .. } = questions.answered;
     let wide = ef > 100 && exact.first().is_some_and(|exact| exact.len() >= 100);
     let measured: Vec<(f64, f64, u64, u64)> = asked
@@ -211,7 +211,7 @@ fn measure(planned: &Planned<'_>, questions: &MeasuredQuestions<'_>, ef: usize) 
 
 /// Measures recall through filters.
 fn filtered(
-    planned: &Planned<'_>,
+    planned: &FinishedGraph<'_>,
     (answered, rows): (&AnsweredQuestions<'_>, ShardVectors<'_>),
     seed: u64,
     control: JobControl<'_>,

@@ -57,7 +57,7 @@ impl QuestionVectors {
     pub fn open(path: &Path, model: &ModelRecord, seed: u64) -> Result<Self, Error> {
         let refuse = Refuse(path);
         let read = if path.is_dir() { read_directory(path, model, seed)? } else { read_npy(path, seed)? };
-        let Sampled { dim, numbers, values } = read;
+        let SampledRows { dim, numbers, values } = read;
         if dim != model.dim {
             let fix = "Embed the questions with the model of the documents";
             return refuse.because("values per row", &model.dim.to_string(), &dim.to_string(), fix);
@@ -99,7 +99,7 @@ impl QuestionVectors {
 }
 
 /// Sampled rows, by ascending number.
-struct Sampled {
+struct SampledRows {
     dim: usize,
     numbers: Vec<u32>,
     values: Vec<f32>,
@@ -115,7 +115,7 @@ impl Refuse<'_> {
     }
 }
 
-fn read_directory(dir: &Path, model: &ModelRecord, seed: u64) -> Result<Sampled, Error> {
+fn read_directory(dir: &Path, model: &ModelRecord, seed: u64) -> Result<SampledRows, Error> {
     let reader = EmbeddingsReader::open(dir)?;
     if reader.tower() != TOWER {
         let fix = "Embed the questions with `dyad-encoder embed --tower question`";
@@ -137,10 +137,10 @@ fn read_directory(dir: &Path, model: &ModelRecord, seed: u64) -> Result<Sampled,
             values.extend(row);
         }
     }
-    Ok(Sampled { dim, numbers, values })
+    Ok(SampledRows { dim, numbers, values })
 }
 
-fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
+fn read_npy(path: &Path, seed: u64) -> Result<SampledRows, Error> {
     let refused = |error: NpyError| match error {
         NpyError::Malformed { path, part, expected, got } => {
             Error::Questions { path, part: part.to_owned(), expected, got, fix: SAVE }
@@ -160,7 +160,7 @@ fn read_npy(path: &Path, seed: u64) -> Result<Sampled, Error> {
         let start = number as usize * dim;
         values.extend(file.read_f32(start..start + dim).map_err(refused)?);
     }
-    Ok(Sampled { dim, numbers, values })
+    Ok(SampledRows { dim, numbers, values })
 }
 
 /// The rows that are sampled: at most [`HELD_OUT`], by seed.

@@ -45,16 +45,16 @@ struct KeptShardRecord {
 }
 
 /// A directory that no other job uses.
-type Held = (PathBuf, DirLock);
+type HeldDirectory = (PathBuf, DirLock);
 
 /// The shards of a job, kept in the index's directory until they are published.
 #[derive(Debug)]
 pub(crate) struct KeptShards {
     index: PathBuf,
     /// What ended jobs have left, until the digests of this job's shards are known.
-    left: Vec<Held>,
+    left: Vec<HeldDirectory>,
     /// The directories of this job's shards.
-    own: Vec<Held>,
+    own: Vec<HeldDirectory>,
 }
 
 impl KeptShards {
@@ -183,7 +183,7 @@ fn read(dir: &Path, control: JobControl<'_>) -> Result<Option<CompleteShard>, Er
 }
 
 /// Directories of built shards that ended jobs have left in an index, with the locks that keep them so.
-pub(crate) fn left_in(index: &Path) -> Result<Vec<Held>, Error> {
+pub(crate) fn left_in(index: &Path) -> Result<Vec<HeldDirectory>, Error> {
     let _index = WriteLock::acquire(index)?;
     let mut left = Vec::new();
     for entry in fs_err::read_dir(index)? {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::PassageContext;
 use dyad_files::space::free_space;
 use dyad_index::Snapshot;
@@ -63,7 +63,7 @@ pub(super) enum WantedChange {
 
 struct ChangeJob {
     wanted: Wanted,
-    cancel: Cancellation,
+    cancel: JobCancellation,
     reply: oneshot::Sender<Result<ChangeOutcome, Error>>,
 }
 
@@ -74,7 +74,7 @@ pub struct ChangeWorker {
 }
 
 /// Cancels a change whose client has gone.
-struct CancelChangeOnDrop(Cancellation);
+struct CancelChangeOnDrop(JobCancellation);
 
 impl Drop for CancelChangeOnDrop {
     fn drop(&mut self) {
@@ -86,7 +86,7 @@ impl ChangeWorker {
     /// Checks that the index can be opened and that the encoder service has its model, and starts the thread. Blocks.
     pub fn start(config: ChangeWorkerConfig) -> Result<Self, Error> {
         drop(Snapshot::open(&config.index)?);
-        let source = RemoteSource::connect(&config.encoder, config.remote.clone(), &Cancellation::new())?;
+        let source = RemoteSource::connect(&config.encoder, config.remote.clone(), &JobCancellation::new())?;
         check_model(&config.index, source.model())?;
         drop(source);
         let (jobs, received) = sync_channel(WAITING);
@@ -96,7 +96,7 @@ impl ChangeWorker {
 
     /// Makes a change; none where too many wait, or the thread has ended. The change is cancelled when the future is dropped.
     pub(super) async fn make(&self, wanted: Wanted) -> Option<Result<ChangeOutcome, Error>> {
-        let (cancel, (reply, made)) = (Cancellation::new(), oneshot::channel());
+        let (cancel, (reply, made)) = (JobCancellation::new(), oneshot::channel());
         let guard = CancelChangeOnDrop(cancel.clone());
         match self.jobs.try_send(ChangeJob { wanted, cancel, reply }) {
             Ok(()) => {}

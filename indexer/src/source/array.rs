@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_files::is_lfs_pointer_file;
 use dyad_files::npy::{NpyDtype, NpyError, NpyFile};
 use dyad_index::{Metric, ModelRecord};
@@ -182,7 +182,7 @@ impl VectorSource for ArraySource {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);
@@ -222,7 +222,7 @@ mod tests {
     fn pull_all(source: &mut ArraySource, keys: usize) -> Result<Vec<EmbeddedDocument>, Error> {
         let document = |number: usize| Document { key: number.to_string(), ..Document::default() };
         let mut documents = (0..keys).map(|number| Ok(Located { value: document(number), line: 0 }));
-        let (mut all, cancel) = (Vec::new(), Cancellation::new());
+        let (mut all, cancel) = (Vec::new(), JobCancellation::new());
         while let Some(embedded) = source.pull(&mut documents, &cancel)? {
             all.push(embedded);
         }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::PassageContext;
 use dyad_corpus::embeddings::{EmbeddingsReader, SourceDigest};
 use dyad_index::ModelRecord;
@@ -103,7 +103,7 @@ impl VectorSource for FileSource {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{
     EarlierRows, EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter, VectorType, text_digest,
 };
@@ -169,7 +169,7 @@ impl<S: VectorSource> KeptSource<S> {
     fn next(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         let KeptVectorsState::Open(stores) = &mut self.state else { return self.inner.pull(corpus, cancel) };
         let (embedded, is_new) = loop {
@@ -241,7 +241,7 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
         self.inner.known_logit_scale()
     }
 
-    fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
+    fn logit_scale(&mut self, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
         self.inner.logit_scale(cancel)
     }
 
@@ -256,7 +256,7 @@ impl<S: VectorSource> VectorSource for KeptSource<S> {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         if matches!(self.state, KeptVectorsState::Closed) {
             self.open()?;

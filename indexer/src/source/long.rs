@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::{Document, Located, PassageContext, Split};
 use dyad_index::ModelRecord;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ impl<S: VectorSource, E: VectorSource> LongTexts<S, E> {
     }
 
     /// Passages that the model reads whole, as long as it takes: half of its tokens as words, or half of that again.
-    fn split(&mut self, document: &Document, cancel: &Cancellation) -> Result<(), Error> {
+    fn split(&mut self, document: &Document, cancel: &JobCancellation) -> Result<(), Error> {
         let Some(source) = &mut self.passages else { return Err(Error::NoVectors) };
         for (words, passages) in ever_shorter(source.model().max_tokens, document) {
             let located = passages?.into_iter().zip(1..).map(|(value, line)| Located { value, line });
@@ -114,7 +114,7 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
         self.inner.known_logit_scale()
     }
 
-    fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
+    fn logit_scale(&mut self, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
         self.inner.logit_scale(cancel)
     }
 
@@ -129,7 +129,7 @@ impl<S: VectorSource, E: VectorSource> VectorSource for LongTexts<S, E> {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         loop {
             if let Some(ready) = self.ready.pop_front() {

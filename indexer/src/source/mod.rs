@@ -28,7 +28,7 @@ mod parquet;
 mod raw;
 mod remote;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::{Document, Located, PassageContext};
 use dyad_index::ModelRecord;
 
@@ -89,7 +89,7 @@ pub trait VectorSource {
     }
 
     /// The same, measured where the source embeds.
-    fn logit_scale(&mut self, _cancel: &Cancellation) -> Result<Option<f64>, Error> {
+    fn logit_scale(&mut self, _cancel: &JobCancellation) -> Result<Option<f64>, Error> {
         Ok(self.known_logit_scale())
     }
 
@@ -103,7 +103,7 @@ pub trait VectorSource {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error>;
 
     /// The documents are published: what was kept for a repetition of the job is not needed any more.
@@ -139,7 +139,7 @@ impl VectorSource for Box<dyn VectorSource> {
         (**self).known_logit_scale()
     }
 
-    fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
+    fn logit_scale(&mut self, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
         (**self).logit_scale(cancel)
     }
 
@@ -150,7 +150,7 @@ impl VectorSource for Box<dyn VectorSource> {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         (**self).pull(corpus, cancel)
     }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::logit_scale::NO_LOGIT_SCALE;
 use dyad_corpus::{Document, PassageContext};
 use dyad_index::ModelRecord;
@@ -90,12 +90,12 @@ struct PendingBatch {
 
 impl RemoteSource {
     /// Connects and asks for the model.
-    pub fn connect(url: &str, config: RemoteConfig, cancel: &Cancellation) -> Result<Self, Error> {
+    pub fn connect(url: &str, config: RemoteConfig, cancel: &JobCancellation) -> Result<Self, Error> {
         Self::connect_all(&[url.to_owned()], config, cancel)
     }
 
     /// Connects to several services of one model. Those that do not answer are left out, as long as one does.
-    pub fn connect_all(urls: &[String], config: RemoteConfig, cancel: &Cancellation) -> Result<Self, Error> {
+    pub fn connect_all(urls: &[String], config: RemoteConfig, cancel: &JobCancellation) -> Result<Self, Error> {
         let batch_limit = 1..=limits::MAX_TEXTS;
         if !batch_limit.contains(&config.batch_texts) {
             return Err(Error::Parameter {
@@ -210,7 +210,7 @@ impl RemoteSource {
     }
 
     /// Waits for the oldest batch.
-    fn take(&mut self, mut batch: PendingBatch, cancel: &Cancellation) -> Result<(), Error> {
+    fn take(&mut self, mut batch: PendingBatch, cancel: &JobCancellation) -> Result<(), Error> {
         let joined = wait(&self.runtime, cancel, &mut batch.reply).inspect_err(|_| batch.reply.abort())?;
         let named = |source| Error::Encoder {
             first: batch.documents.first().map(|document| document.key.clone()).unwrap_or_default(),
@@ -262,7 +262,7 @@ impl RemoteSource {
 }
 
 /// Runs a future on a runtime until it ends or the job is cancelled.
-fn wait<F: Future>(runtime: &Runtime, cancel: &Cancellation, what: F) -> Result<F::Output, Error> {
+fn wait<F: Future>(runtime: &Runtime, cancel: &JobCancellation, what: F) -> Result<F::Output, Error> {
     runtime.block_on(async {
         let mut what = std::pin::pin!(what);
         while !cancel.is_cancelled() {
@@ -301,7 +301,7 @@ impl VectorSource for RemoteSource {
     }
 
     /// None where the service has no question tower.
-    fn logit_scale(&mut self, cancel: &Cancellation) -> Result<Option<f64>, Error> {
+    fn logit_scale(&mut self, cancel: &JobCancellation) -> Result<Option<f64>, Error> {
         let calls = (&self.config.client, self.config.batch_texts);
         match wait(&self.runtime, cancel, measure(&self.services, calls, &self.model))? {
             Ok(None) => {
@@ -327,7 +327,7 @@ impl VectorSource for RemoteSource {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         while self.ready.is_empty() {
             self.fill(corpus)?;

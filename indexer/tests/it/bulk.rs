@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::{CorpusFormat, Document, ReadOptions, Split};
 use dyad_index::verify::verify_current;
 use dyad_index::{Snapshot, manifest};
 use dyad_indexer::Error;
-use dyad_indexer::bulk::{self, GraphSettings, PlanConfig, Planned, Status, VectorOrigin};
+use dyad_indexer::bulk::{self, GraphSettings, PlanConfig, PlannedJob, Status, VectorOrigin};
 use dyad_indexer::control::JobControl;
 use dyad_indexer::source::{OnLong, RemoteConfig, RemoteSource, VectorSource};
 
@@ -62,11 +62,11 @@ impl Job {
         RemoteSource::connect_all(
             std::slice::from_ref(&self.service.url),
             RemoteConfig { batch_texts: 4, ..RemoteConfig::default() },
-            &Cancellation::new(),
+            &JobCancellation::new(),
         )
     }
 
-    pub(crate) fn plan(&self, config: &PlanConfig) -> Result<Planned, Error> {
+    pub(crate) fn plan(&self, config: &PlanConfig) -> Result<PlannedJob, Error> {
         bulk::plan(config, VectorOrigin::Encoder(Box::new(self.source()?)), JobControl::silent())
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel};
 use dyad_corpus::logit_scale;
 use dyad_index::verify::verify_current as verify;
@@ -189,10 +189,10 @@ fn start(mood: Mood) -> Running {
 }
 
 pub(crate) fn connect(url: &str) -> Result<RemoteSource, Error> {
-    connect_all(&[url], Duration::from_mins(1), &Cancellation::new())
+    connect_all(&[url], Duration::from_mins(1), &JobCancellation::new())
 }
 
-fn connect_all(urls: &[&str], away: Duration, cancel: &Cancellation) -> Result<RemoteSource, Error> {
+fn connect_all(urls: &[&str], away: Duration, cancel: &JobCancellation) -> Result<RemoteSource, Error> {
     let client = ClientConfig {
         attempts: 3,
         first_wait: Duration::from_millis(10),
@@ -276,7 +276,7 @@ fn a_service_that_is_not_there_creates_no_index() {
 fn waiting_for_a_service_can_be_cancelled() {
     let fixture = Fixture::new(50);
     let server = start(Mood::Hangs);
-    let cancel = Cancellation::new();
+    let cancel = JobCancellation::new();
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(200));
@@ -294,7 +294,7 @@ fn waiting_for_a_service_can_be_cancelled() {
 fn a_service_that_stays_away_is_asked_by_the_first_batches_alone() {
     let fixture = Fixture::new(640);
     let (well, away) = (start(Mood::Well), start(Mood::Refuses(usize::MAX)));
-    let mut source = connect_all(&[&well.url, &away.url], Duration::from_mins(1), &Cancellation::new()).unwrap();
+    let mut source = connect_all(&[&well.url, &away.url], Duration::from_mins(1), &JobCancellation::new()).unwrap();
     job::build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
     verify(&fixture.index()).unwrap();
     // Of 40 batches every second would be its own; eight are under way when it is found away, each with three attempts.
@@ -308,7 +308,7 @@ fn a_service_that_is_back_gets_its_batches_again() {
     let fixture = Fixture::new(640);
     let (well, away) = (start(Mood::Well), start(Mood::Refuses(3)));
     let soon = Duration::from_millis(1);
-    let mut source = connect_all(&[&well.url, &away.url], soon, &Cancellation::new()).unwrap();
+    let mut source = connect_all(&[&well.url, &away.url], soon, &JobCancellation::new()).unwrap();
     job::build_index(&fixture.config(), &mut source, JobControl::silent()).unwrap();
     verify(&fixture.index()).unwrap();
     let (of_well, of_away) = (well.calls.load(Ordering::Relaxed), away.calls.load(Ordering::Relaxed));
@@ -321,7 +321,7 @@ fn a_connection_to_a_service_can_be_cancelled() {
     // It accepts connections and says nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
-    let cancel = Cancellation::new();
+    let cancel = JobCancellation::new();
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(200));
@@ -335,7 +335,7 @@ fn a_connection_to_a_service_can_be_cancelled() {
 #[test]
 fn batches_are_limited_by_name() {
     let config = RemoteConfig { batch_texts: 5_000, ..RemoteConfig::default() };
-    let error = RemoteSource::connect("http://127.0.0.1:9", config, &Cancellation::new()).unwrap_err().to_string();
+    let error = RemoteSource::connect("http://127.0.0.1:9", config, &JobCancellation::new()).unwrap_err().to_string();
     assert_eq!(error, "`batch-texts` must be between 1 and 1024: 5000");
 }
 

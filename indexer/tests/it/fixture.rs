@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::embeddings::{EmbeddingsHeader, EmbeddingsModel, EmbeddingsWriter, VectorType};
 use dyad_corpus::{Document, Metadata, ReadOptions};
 use dyad_files::space::boundless;
@@ -306,7 +306,11 @@ impl VectorSource for HashSource {
         None
     }
 
-    fn pull(&mut self, corpus: &mut LocatedDocuments<'_>, _: &Cancellation) -> Result<Option<EmbeddedDocument>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        _: &JobCancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         let Some(document) = corpus.next().transpose()? else { return Ok(None) };
         let mut row = row_of(&document.value.passage());
         (self.change)(self.embedded, &mut row);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::Document;
 use dyad_files::space::bytes_below;
 use dyad_index::Snapshot;
@@ -49,7 +49,7 @@ impl VectorSource for Failing<'_> {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         if self.embedded.load(Ordering::Relaxed) >= self.after {
             return Err(Error::Cancelled);
@@ -135,7 +135,7 @@ fn what_is_damaged_of_another_model_or_in_use_is_embedded_again() {
     // In use: by a source that has begun.
     let mut documents = all.iter().cloned().zip(1..).map(|(value, line)| Ok(dyad_corpus::Located { value, line }));
     let mut other = KeptSource::new(HashSource::default(), &fixture.index());
-    other.pull(&mut documents, &Cancellation::new()).unwrap();
+    other.pull(&mut documents, &JobCancellation::new()).unwrap();
     assert_eq!(other.reused(), PART as u64 + 3);
     let (built, embedded) = build(&fixture, usize::MAX);
     assert!(built.is_ok() && embedded == PART + 10 && dir.exists());
@@ -154,7 +154,7 @@ fn what_is_damaged_of_another_model_or_in_use_is_embedded_again() {
     // Of another model, which is not published: what is left goes with `gc`.
     let mut other = KeptSource::new(HashSource::of("beef"), &fixture.index());
     let mut documents = all.iter().cloned().zip(1..).map(|(value, line)| Ok(dyad_corpus::Located { value, line }));
-    other.pull(&mut documents, &Cancellation::new()).unwrap();
+    other.pull(&mut documents, &JobCancellation::new()).unwrap();
     assert_eq!(gc(&fixture.index(), 3, std::time::Duration::ZERO, false).unwrap().bytes, 0);
     assert_eq!((build(&fixture, usize::MAX).1, kept(&fixture)), (PART + 10, 1));
     drop(other);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::Document;
 use dyad_files::space::SpaceError;
 use dyad_files::{DirLock, npy};
@@ -26,7 +26,7 @@ const ALL: usize = 120;
 
 /// Cancelled when the graph of shard `at` begins; with the shards that were built, and those that were there.
 fn cancelled_at(at: &str, run: impl FnOnce(JobControl<'_>) -> Result<(), Error>) -> (bool, usize, usize) {
-    let cancel = Cancellation::new();
+    let cancel = JobCancellation::new();
     let stage = |stage: &str| {
         if stage.starts_with("graph") && stage.ends_with(at) {
             cancel.cancel();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::{Document, PassageContext, ReadOptions, Split};
 use dyad_files::space::boundless;
 use dyad_index::verify::verify_current;
@@ -51,7 +51,11 @@ impl VectorSource for LateSource {
         "title+late".parse().unwrap()
     }
 
-    fn pull(&mut self, corpus: &mut LocatedDocuments<'_>, _: &Cancellation) -> Result<Option<EmbeddedDocument>, Error> {
+    fn pull(
+        &mut self,
+        corpus: &mut LocatedDocuments<'_>,
+        _: &JobCancellation,
+    ) -> Result<Option<EmbeddedDocument>, Error> {
         let Some(document) = corpus.next().transpose()? else { return Ok(None) };
         let document = document.value;
         let Some(place) = &document.place else {

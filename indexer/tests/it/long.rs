@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::Document;
 use dyad_index::{ModelRecord, Snapshot};
 use dyad_indexer::Error;
@@ -36,7 +36,7 @@ impl VectorSource for Words {
     fn pull(
         &mut self,
         corpus: &mut LocatedDocuments<'_>,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Option<EmbeddedDocument>, Error> {
         let Some(embedded) = self.0.pull(corpus, cancel)? else { return Ok(None) };
         let passage = embedded.document.passage().into_owned();

@@ -1,6 +1,6 @@
 //! Bad input: each error names what is wrong and where, and the index stays as it was.
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_corpus::Document;
 use dyad_index::storage::WriteLock;
 use dyad_indexer::Error;
@@ -275,7 +275,7 @@ fn cancelling_in_any_stage_changes_nothing() {
     fixture.build().unwrap();
     let before = fixture.files();
     for stage in ["documents", "graph 1/2", "certificate 1/2", "graph 2/2", "certificate 2/2"] {
-        let cancel = Cancellation::new();
+        let cancel = JobCancellation::new();
         let at_stage = |begun: &str| {
             if begun == stage {
                 cancel.cancel();

@@ -21,4 +21,4 @@ mod traces;
 pub use config::{Follower, run_server};
 pub use exit::{FAILURE, INTERRUPTED, USAGE, UsageError, chain, run};
 pub use progress::{ProgressBar, time_left};
-pub use signals::{Cancellation, cancel_on_signal, shutdown_signal};
+pub use signals::{JobCancellation, cancel_on_signal, shutdown_signal};

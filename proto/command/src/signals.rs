@@ -12,9 +12,9 @@ use crate::exit::INTERRUPTED;
 
 /// The cancellation flag of a job. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Cancellation(Arc<AtomicBool>);
+pub struct JobCancellation(Arc<AtomicBool>);
 
-impl Cancellation {
+impl JobCancellation {
     /// Not cancelled.
     pub fn new() -> Self {
         Self::default()
@@ -33,12 +33,12 @@ impl Cancellation {
 
 /// The cancellation of this process's job: the first SIGINT or SIGTERM from this call on cancels it, the second one ends the process.
 /// Later calls return the same one.
-pub fn cancel_on_signal() -> io::Result<Cancellation> {
-    static WATCHED: OnceLock<Cancellation> = OnceLock::new();
+pub fn cancel_on_signal() -> io::Result<JobCancellation> {
+    static WATCHED: OnceLock<JobCancellation> = OnceLock::new();
     if let Some(watched) = WATCHED.get() {
         return Ok(watched.clone());
     }
-    let cancellation = Cancellation::new();
+    let cancellation = JobCancellation::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut interrupt, mut terminate) = {
         // Registered before the job begins, so that no signal is missed.
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn clones_share_it() {
-        let cancellation = Cancellation::new();
+        let cancellation = JobCancellation::new();
         let clone = cancellation.clone();
         assert!(!clone.is_cancelled());
         cancellation.cancel();

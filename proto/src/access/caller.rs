@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tonic::{Code, Request, Status};
 
 use super::audit::Audit;
-use super::key::Key;
+use super::key::AcceptedKey;
 use crate::status::status_name;
 use crate::v1;
 use crate::v1::filter::Condition;
@@ -15,7 +15,7 @@ use crate::v1::filter::Condition;
 /// everything.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
-    pub(super) key: Option<Arc<Key>>,
+    pub(super) key: Option<Arc<AcceptedKey>>,
     pub(super) audit: Option<Arc<Audit>>,
     /// Address of the other end of its connection.
     pub peer: Option<SocketAddr>,

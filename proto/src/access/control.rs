@@ -9,7 +9,7 @@ use tonic::Status;
 use tonic::codegen::http::HeaderMap;
 
 use super::audit::Audit;
-use super::keys::Keys;
+use super::keys::ApiKeys;
 use super::{Caller, Needed};
 
 /// Least time between two records of callers without a key.
@@ -18,7 +18,7 @@ const STRANGERS: Duration = Duration::from_secs(1);
 /// Checks the requests of a server, and records those that change something. Without keys everybody may do everything.
 #[derive(Debug, Clone, Default)]
 pub struct AccessControl {
-    keys: Option<Arc<Keys>>,
+    keys: Option<Arc<ApiKeys>>,
     audit: Option<Arc<Audit>>,
     strangers: Arc<Strangers>,
 }
@@ -43,7 +43,7 @@ impl Strangers {
 
 impl AccessControl {
     /// With these keys, and this log of changes.
-    pub fn new(keys: Option<Arc<Keys>>, audit: Option<Arc<Audit>>) -> Self {
+    pub fn new(keys: Option<Arc<ApiKeys>>, audit: Option<Arc<Audit>>) -> Self {
         Self { keys, audit, strangers: Arc::default() }
     }
 
@@ -53,7 +53,7 @@ impl AccessControl {
     }
 
     /// The keys, where requests need them.
-    pub fn keys(&self) -> Option<&Arc<Keys>> {
+    pub fn keys(&self) -> Option<&Arc<ApiKeys>> {
         self.keys.as_ref()
     }
 
@@ -123,7 +123,7 @@ mod tests {
         let one = NewKey { concurrency: Some(1), ..new_key("one", Role::Read) };
         let new = [Role::Read, Role::Write, Role::Admin].map(|role| new_key("k", role)).into_iter().chain([one]);
         let keys = new.map(|new| KeyFile::change(&path, |file| file.create(new)).unwrap()).collect();
-        let access = AccessControl::new(Some(Arc::new(Keys::open(&path).unwrap())), None);
+        let access = AccessControl::new(Some(Arc::new(ApiKeys::open(&path).unwrap())), None);
         (folder, access, keys)
     }
 

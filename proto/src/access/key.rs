@@ -23,7 +23,7 @@ pub(super) struct KeyCalls {
 
 /// A key that is accepted, or was.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct AcceptedKey {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) role: Role,
@@ -40,7 +40,7 @@ pub(super) struct Key {
     has_ended: AtomicBool,
 }
 
-impl Key {
+impl AcceptedKey {
     /// `before`: the key of this id until now, whose calls still count.
     pub(super) fn new(record: &KeyRecord, before: Option<&Self>) -> Result<Self, String> {
         let places = |most: usize| {

@@ -12,7 +12,7 @@ use tonic::codegen::http::{HeaderMap, header};
 use tonic::{Code, Status};
 
 use super::Role;
-use super::key::Key;
+use super::key::AcceptedKey;
 use super::key_file::{KeyFile, KeyFileError, digest, parts};
 use super::served_indexes::ServedIndexes;
 use crate::pushback::RETRY_PUSHBACK;
@@ -26,16 +26,16 @@ const BUSY_MS: &str = "100";
 
 /// The keys of a file.
 #[derive(Debug)]
-pub struct Keys {
+pub struct ApiKeys {
     path: PathBuf,
     /// What a key's names of indexes are compared with; nothing where the server has none.
     served: Option<ServedIndexes>,
-    by_id: ArcSwap<BTreeMap<String, Arc<Key>>>,
+    by_id: ArcSwap<BTreeMap<String, Arc<AcceptedKey>>>,
     /// Calls without a key, or with one that is not in the file.
     unknown: AtomicU64,
 }
 
-impl Keys {
+impl ApiKeys {
     /// Reads a file of keys.
     pub fn open(path: &Path) -> Result<Self, KeyFileError> {
         Self::open_for(path, None)
@@ -83,7 +83,7 @@ impl Keys {
         for record in file.keys.iter().filter(|record| !is_unnamed || record.indexes.is_empty()) {
             let key = match before.get(&record.id) {
                 Some(same) if same.is_of(record) => Arc::clone(same),
-                other => Arc::new(Key::new(record, other.map(|key| &**key)).map_err(wrong)?),
+                other => Arc::new(AcceptedKey::new(record, other.map(|key| &**key)).map_err(wrong)?),
             };
             by_id.insert(record.id.clone(), key);
         }
@@ -107,7 +107,7 @@ impl Keys {
     /// What was asked with each key since the server started; of keys that are in the file, and were used.
     pub fn usage(&self) -> Vec<KeyUsage> {
         let keys = self.by_id.load();
-        let of = |key: &Arc<Key>| {
+        let of = |key: &Arc<AcceptedKey>| {
             let calls = [&key.calls.allowed, &key.calls.revoked, &key.calls.denied, &key.calls.busy];
             let [allowed, revoked, denied, busy] = calls.map(|count| count.load(Ordering::Relaxed));
             let under_way =
@@ -128,13 +128,13 @@ impl Keys {
     }
 
     /// The key that a request brings, if it was not revoked.
-    pub(super) fn of(&self, headers: &HeaderMap) -> Result<Arc<Key>, Status> {
+    pub(super) fn of(&self, headers: &HeaderMap) -> Result<Arc<AcceptedKey>, Status> {
         let key = self.find(headers)?;
         if key.is_revoked { Err(revoked(&key)) } else { Ok(key) }
     }
 
     /// The key that a request brings, revoked or not.
-    fn find(&self, headers: &HeaderMap) -> Result<Arc<Key>, Status> {
+    fn find(&self, headers: &HeaderMap) -> Result<Arc<AcceptedKey>, Status> {
         let given = given(headers)?;
         let keys = self.by_id.load();
         let found = parts(given).and_then(|(id, secret)| Some((keys.get(id)?, digest(secret))));
@@ -148,7 +148,7 @@ impl Keys {
         headers: &HeaderMap,
         role: Role,
         call: &str,
-    ) -> Result<(Arc<Key>, Option<OwnedSemaphorePermit>), Status> {
+    ) -> Result<(Arc<AcceptedKey>, Option<OwnedSemaphorePermit>), Status> {
         let key = self.find(headers).inspect_err(|_| count(&self.unknown))?;
         if key.is_revoked {
             count(&key.calls.revoked);
@@ -182,12 +182,12 @@ fn count(calls: &AtomicU64) {
     calls.fetch_add(1, Ordering::Relaxed);
 }
 
-fn revoked(key: &Key) -> Status {
+fn revoked(key: &AcceptedKey) -> Status {
     Status::unauthenticated(format!("the API key `{}` was revoked", key.id))
 }
 
 /// One of the places of a key, where it has a limit.
-fn place(key: &Key) -> Result<Option<OwnedSemaphorePermit>, Status> {
+fn place(key: &AcceptedKey) -> Result<Option<OwnedSemaphorePermit>, Status> {
     let Some((most, places)) = &key.concurrency else { return Ok(None) };
     let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
         let message = format!("the API key has {most} calls under way, as many as it may. Try again in {BUSY_MS} ms");

@@ -28,6 +28,6 @@ pub use caller::Caller;
 pub use control::AccessControl;
 pub use key_file::{KeyFile, KeyFileError, NewKey};
 pub use key_record::KeyRecord;
-pub use keys::{KeyUsage, Keys};
+pub use keys::{ApiKeys, KeyUsage};
 pub use role::{Needed, Role};
 pub use served_indexes::ServedIndexes;

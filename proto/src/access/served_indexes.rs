@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
     use crate::access::key_file::parts;
-    use crate::access::{Keys, NewKey};
+    use crate::access::{ApiKeys, NewKey};
 
     fn file(keys: &[(Role, &[&str])]) -> KeyFile {
         let mut file = KeyFile::default();
@@ -121,20 +121,20 @@ mod tests {
         };
         let revoke =
             |key: &str| KeyFile::change(&path, |file| file.revoke(&path, parts(key).unwrap().0).map(drop)).unwrap();
-        let code = |keys: &Keys, key: &str| {
+        let code = |keys: &ApiKeys, key: &str| {
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, format!("Bearer {key}").parse().unwrap())]);
             keys.check(&headers, Role::Write, "delete").map_or_else(|status| status.code(), |_| Code::Ok)
         };
         let (wiki, _news) = (create("wiki"), create("news"));
-        let keys = Keys::open_for(&path, Some(served(&["wiki"], Role::Write))).unwrap();
+        let keys = ApiKeys::open_for(&path, Some(served(&["wiki"], Role::Write))).unwrap();
         assert_eq!(code(&keys, &wiki), Code::Ok);
         revoke(&wiki);
         assert_eq!((keys.reload().unwrap(), code(&keys, &wiki)), (1, Code::Unauthenticated));
-        assert!(Keys::open_for(&path, Some(served(&["wiki"], Role::Write))).is_err());
+        assert!(ApiKeys::open_for(&path, Some(served(&["wiki"], Role::Write))).is_err());
 
         fs_err::remove_file(&path).unwrap();
         let (any, other) = (create(""), create(""));
-        let keys = Keys::open_for(&path, Some(served(&[], Role::Write))).unwrap();
+        let keys = ApiKeys::open_for(&path, Some(served(&[], Role::Write))).unwrap();
         revoke(&any);
         let named = create("index");
         assert_eq!(keys.reload().unwrap(), 1);

@@ -12,10 +12,10 @@ use super::credentials::ApiKey;
 use super::error::ClientError;
 
 /// A connection to a server: every request carries the client's API key, if it has one. Clones share it.
-pub type Connection = InterceptedService<Channel, ApiKey>;
+pub type ClientConnection = InterceptedService<Channel, ApiKey>;
 
 /// Connects to `http://` or `https://`, with bounded retries. For callers that encode messages themselves: all others have a client.
-pub async fn connect(url: &str, config: &ClientConfig) -> Result<Connection, ClientError> {
+pub async fn connect(url: &str, config: &ClientConfig) -> Result<ClientConnection, ClientError> {
     let invalid = |reason: String| ClientError::Url { url: url.to_owned(), reason };
     let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| invalid(error.to_string()))?;
     let endpoint = match (endpoint.uri().scheme_str(), endpoint.uri().host()) {

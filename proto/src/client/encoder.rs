@@ -6,7 +6,7 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::backoff::{ClientConfig, LONGEST, begin, retry};
-use super::channel::{Connection, connect};
+use super::channel::{ClientConnection, connect};
 use super::error::{ClientError, fits};
 use crate::limits::{MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES};
 use crate::v1;
@@ -15,7 +15,7 @@ use crate::v1::encoder_client::EncoderClient as Generated;
 /// A connection to an encoder service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct EncoderClient {
-    inner: Generated<Connection>,
+    inner: Generated<ClientConnection>,
     config: ClientConfig,
     url: String,
 }
@@ -58,7 +58,7 @@ impl EncoderClient {
         deadline: Duration,
     ) -> Result<v1::EncodeResponse, ClientError> {
         let texts = request.texts.len();
-        let call = |mut inner: Generated<Connection>, request| async move { inner.encode(request).await };
+        let call = |mut inner: Generated<ClientConnection>, request| async move { inner.encode(request).await };
         let reply = self.call(request, deadline, call).await?;
         self.check(&reply, texts)?;
         Ok(reply)
@@ -76,7 +76,7 @@ impl EncoderClient {
         deadline: Duration,
     ) -> Result<v1::ScoreResponse, ClientError> {
         let texts = request.texts.len();
-        let call = |mut inner: Generated<Connection>, request| async move { inner.score(request).await };
+        let call = |mut inner: Generated<ClientConnection>, request| async move { inner.score(request).await };
         let reply = self.call(request, deadline, call).await?;
         let contract = |reason| ClientError::Contract { url: self.url.clone(), reason };
         if reply.scores.len() != texts {
@@ -95,7 +95,7 @@ impl EncoderClient {
         &self,
         request: Q,
         deadline: Duration,
-        method: impl Fn(Generated<Connection>, Request<Q>) -> F,
+        method: impl Fn(Generated<ClientConnection>, Request<Q>) -> F,
     ) -> Result<R, ClientError>
     where
         Q: prost::Message + Clone,

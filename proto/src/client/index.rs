@@ -3,7 +3,7 @@
 use tonic::Request;
 
 use super::backoff::{ClientConfig, retry_unmade};
-use super::channel::{Connection, connect};
+use super::channel::{ClientConnection, connect};
 use super::error::{ClientError, fits_in_all};
 use crate::limits::{MAX_CHANGE_BYTES, MAX_CHANGED, MAX_ENCODE_BYTES, MAX_MESSAGE_BYTES, MAX_SEARCH_BYTES};
 use crate::v1;
@@ -12,7 +12,7 @@ use crate::v1::index_client::IndexClient as GeneratedIndex;
 /// A connection to a server that changes an index. Clones share it.
 #[derive(Debug, Clone)]
 pub struct IndexClient {
-    inner: GeneratedIndex<Connection>,
+    inner: GeneratedIndex<ClientConnection>,
     config: ClientConfig,
     url: String,
 }

@@ -6,7 +6,7 @@ use tokio_stream::Stream;
 use tonic::{Request, Streaming};
 
 use super::backoff::{ClientConfig, begin, retry};
-use super::channel::{Connection, connect};
+use super::channel::{ClientConnection, connect};
 use super::error::{ClientError, fits};
 use crate::limits::{self, MAX_MESSAGE_BYTES};
 use crate::v1;
@@ -16,7 +16,7 @@ use crate::v1::searcher_client::SearcherClient as GeneratedSearcher;
 /// A connection to a searcher. Clones share it.
 #[derive(Debug, Clone)]
 pub struct SearcherClient {
-    inner: GeneratedSearcher<Connection>,
+    inner: GeneratedSearcher<ClientConnection>,
     config: ClientConfig,
     url: String,
 }
@@ -24,7 +24,7 @@ pub struct SearcherClient {
 /// A connection to a searcher's admin service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct AdminClient {
-    inner: GeneratedAdmin<Connection>,
+    inner: GeneratedAdmin<ClientConnection>,
     config: ClientConfig,
     url: String,
 }

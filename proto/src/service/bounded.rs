@@ -16,8 +16,8 @@ use tracing::Instrument as _;
 use super::budget::ByteBudget;
 use super::encoding::{ACCEPTED, Encoding};
 use super::incoming::Client;
-use super::receive::{Held, Received, inbox};
-use super::reply::{Sent, UntilSent};
+use super::receive::{HeldBody, ReceivedRequest, inbox};
+use super::reply::{SentReply, UntilSent};
 use super::request_id::{REQUEST_ID, header_value, request_id};
 use super::schema::{Method, Schema};
 use crate::access::{AccessControl, Caller, Needed};
@@ -83,7 +83,7 @@ fn unknown_encoding(name: &str) -> Status {
 
 /// The layer that wraps services.
 #[derive(Debug, Clone)]
-pub(super) struct Bounds {
+pub(super) struct BoundedLayer {
     schema: Arc<Schema>,
     inbox: ByteBudget,
     draining: watch::Receiver<bool>,
@@ -92,7 +92,7 @@ pub(super) struct Bounds {
     observer: Option<Arc<dyn CallObserver>>,
 }
 
-impl Bounds {
+impl BoundedLayer {
     pub(super) fn new(
         schema: Schema,
         draining: watch::Receiver<bool>,
@@ -110,7 +110,7 @@ fn name(path: &str) -> String {
     format!("{}.{method}", service.rsplit('.').next().unwrap_or_default())
 }
 
-impl<S> Layer<S> for Bounds {
+impl<S> Layer<S> for BoundedLayer {
     type Service = Bounded<S>;
 
     fn layer(&self, inner: S) -> Bounded<S> {
@@ -122,7 +122,7 @@ impl<S> Layer<S> for Bounds {
 #[derive(Debug, Clone)]
 pub(super) struct Bounded<S> {
     inner: S,
-    bounds: Bounds,
+    bounds: BoundedLayer,
 }
 
 /// Counts a request from its arrival until its reply is sent.
@@ -155,9 +155,9 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let Bounds { schema, inbox, draining, in_flight, access, observer } = &self.bounds;
+        let BoundedLayer { schema, inbox, draining, in_flight, access, observer } = &self.bounds;
         let counted = Counted::new(in_flight);
-        let held = Held::default();
+        let held = HeldBody::default();
         let Client { owed, address, is_known } = request.extensions().get::<Client>().cloned().unwrap_or_default();
         let (path, id) = (request.uri().path(), request_id(request.headers()));
         // Paths that lead nowhere are one call, so that strangers cannot write what they like into logs.
@@ -197,7 +197,7 @@ where
                     let _ = draining.wait_for(|begun| *begun).await;
                 });
                 let memory = (inbox.clone(), Arc::clone(&held));
-                Body::new(Received::new(body, Arc::clone(schema), method, memory, drain, encoding))
+                Body::new(ReceivedRequest::new(body, Arc::clone(schema), method, memory, drain, encoding))
             }),
             None => request,
         };
@@ -213,7 +213,7 @@ where
             // The request has been consumed by now.
             drop(held);
             let kept = reply.extensions_mut().remove::<UntilSent>();
-            Ok(reply.map(|body| Body::new(Sent::new(body, owed, kept, Box::new((counted, place))))))
+            Ok(reply.map(|body| Body::new(SentReply::new(body, owed, kept, Box::new((counted, place))))))
         };
         Box::pin(reply.instrument(span))
     }

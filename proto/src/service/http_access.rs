@@ -139,7 +139,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::access::{KeyFile, Keys};
+    use crate::access::{ApiKeys, KeyFile};
 
     fn allows(access: &HttpAccess, host: &str, origin: Option<&str>) -> bool {
         let mut request = request("/", &[host]);
@@ -161,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let keys = folder.path().join("keys.json");
         KeyFile::change(&keys, |_| Ok(())).unwrap();
-        let with_keys = AccessControl::new(Some(Arc::new(Keys::open(&keys).unwrap())), None);
+        let with_keys = AccessControl::new(Some(Arc::new(ApiKeys::open(&keys).unwrap())), None);
         for access in [AccessControl::default(), with_keys] {
             let access = HttpAccess::new(access, Vec::new());
             let code =

@@ -33,7 +33,7 @@ const TIMEOUT: &str = "x-request-timeout";
 
 /// A body and its share of the room for bodies.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedBody {
     /// All of it.
     pub bytes: Vec<u8>,
     /// Given back when dropped.
@@ -72,7 +72,7 @@ pub async fn read_body(
     limit: usize,
     room: &Arc<Semaphore>,
     deadline: Instant,
-) -> Result<Received, BodyError> {
+) -> Result<ReceivedBody, BodyError> {
     let encoding = encoding(request.headers())?;
     let received = read(request.into_body(), limit, room, deadline).await?;
     match encoding {
@@ -104,7 +104,12 @@ fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, BodyError> {
 }
 
 /// Unpacks a body, and holds room for what it is then.
-fn unpack(encoding: Encoding, packed: &Received, limit: usize, room: &Arc<Semaphore>) -> Result<Received, BodyError> {
+fn unpack(
+    encoding: Encoding,
+    packed: &ReceivedBody,
+    limit: usize,
+    room: &Arc<Semaphore>,
+) -> Result<ReceivedBody, BodyError> {
     let mut held: Option<OwnedSemaphorePermit> = None;
     let reserve = |bytes: usize| {
         let more = bytes.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
@@ -122,10 +127,10 @@ fn unpack(encoding: Encoding, packed: &Received, limit: usize, room: &Arc<Semaph
         UnpackError::Full => BodyError::Full,
         UnpackError::Damaged(reason) => BodyError::Damaged(reason),
     })?;
-    Ok(Received { bytes, room: held })
+    Ok(ReceivedBody { bytes, room: held })
 }
 
-async fn read(body: Body, limit: usize, room: &Arc<Semaphore>, deadline: Instant) -> Result<Received, BodyError> {
+async fn read(body: Body, limit: usize, room: &Arc<Semaphore>, deadline: Instant) -> Result<ReceivedBody, BodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
     }
@@ -138,9 +143,9 @@ async fn collect(
     room: &Arc<Semaphore>,
     deadline: Instant,
     arrival: Arrival,
-) -> Result<Received, BodyError> {
+) -> Result<ReceivedBody, BodyError> {
     let began = Instant::now();
-    let mut received = Received { bytes: Vec::new(), room: None };
+    let mut received = ReceivedBody { bytes: Vec::new(), room: None };
     let mut chunks = body.into_data_stream();
     loop {
         let until = deadline.min(began + arrival.of(received.bytes.len()));

@@ -32,7 +32,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Limits of connections.
 #[derive(Debug, Clone)]
-pub(super) struct Bounds {
+pub(super) struct ConnectionBounds {
     pub(super) connections: usize,
     pub(super) preface: Duration,
     pub(super) reply_stall: Duration,
@@ -54,7 +54,10 @@ pub(super) struct Client {
 }
 
 /// The stream of accepted connections; more than the bound wait in the system's queue.
-pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Item = io::Result<BufferedConnection>> {
+pub(super) fn incoming(
+    listener: TcpListener,
+    bounds: ConnectionBounds,
+) -> impl Stream<Item = io::Result<BufferedConnection>> {
     let free = Arc::new(Semaphore::new(bounds.connections));
     let full = Arc::new(AtomicBool::new(false));
     stream::unfold((listener, free, Failures::default(), bounds), move |(listener, free, mut failures, bounds)| {
@@ -78,7 +81,7 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
                             tracing::debug!(%error, "no TCP_NODELAY");
                         }
                         let full = bounds.has_keys.then(|| Arc::clone(&full));
-                        let connection = Connection::new(stream, address, &bounds, (permit, full));
+                        let connection = ServerConnection::new(stream, address, &bounds, (permit, full));
                         return Some((Ok(BufferedConnection::new(connection)), (listener, free, failures, bounds)));
                     }
                     Err(error) => failures.pause_after(&error, "gRPC").await,
@@ -95,10 +98,10 @@ pub(super) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Ite
 /// the stream takes no several slices at once, as this one says. Below that, all frames that are ready go out in one system call. Deadlines are those
 /// of the connection inside, which sees only what is really written: what fills the buffer while the client reads nothing is no progress.
 #[derive(Debug)]
-pub(super) struct BufferedConnection(BufWriter<Connection>);
+pub(super) struct BufferedConnection(BufWriter<ServerConnection>);
 
 impl BufferedConnection {
-    fn new(connection: Connection) -> Self {
+    fn new(connection: ServerConnection) -> Self {
         Self(BufWriter::with_capacity(WRITE_BUFFER, connection))
     }
 }
@@ -133,7 +136,7 @@ impl AsyncWrite for BufferedConnection {
 
 /// What is under the buffer.
 #[derive(Debug)]
-struct Connection {
+struct ServerConnection {
     stream: Transport,
     client: Client,
     reply_stall: Duration,
@@ -148,11 +151,11 @@ struct Connection {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Connection {
+impl ServerConnection {
     fn new(
         stream: TcpStream,
         address: SocketAddr,
-        bounds: &Bounds,
+        bounds: &ConnectionBounds,
         (permit, full): (OwnedSemaphorePermit, Option<Arc<AtomicBool>>),
     ) -> Self {
         Self {
@@ -208,7 +211,7 @@ impl Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for ServerConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
         let before = buffer.filled().len();
@@ -220,7 +223,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for ServerConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.check(cx)?;
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -251,7 +254,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (_begun, draining) = watch::channel(false);
-        let bounds = Bounds { connections: 2, preface: HOUR, reply_stall, draining, tls: None, has_keys: false };
+        let bounds =
+            ConnectionBounds { connections: 2, preface: HOUR, reply_stall, draining, tls: None, has_keys: false };
         let (accepted, client) = tokio::join!(
             async { Box::pin(incoming(listener, bounds)).next().await.unwrap().unwrap() },
             TcpStream::connect(address)

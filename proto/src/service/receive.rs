@@ -38,20 +38,20 @@ pub(super) fn inbox() -> ByteBudget {
 }
 
 /// The bytes of it that a request holds. Shared with the handler of the request, which drops it last.
-pub(super) type Held = Arc<Mutex<HeldBytes>>;
+pub(super) type HeldBody = Arc<Mutex<HeldBytes>>;
 
 /// Completes when a drain begins.
 pub(super) type Draining = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A request's body.
-pub(super) struct Received {
+pub(super) struct ReceivedRequest {
     inner: Body,
     schema: Arc<Schema>,
     method: Method,
     inbox: ByteBudget,
     /// Bytes of an incomplete message.
     gathered: BytesMut,
-    held: Held,
+    held: HeldBody,
     messages: usize,
     /// When the header of the incomplete message arrived.
     begun: Option<Instant>,
@@ -73,12 +73,12 @@ enum Whole {
     Packed(Encoding, Bytes),
 }
 
-impl Received {
+impl ReceivedRequest {
     pub(super) fn new(
         inner: Body,
         schema: Arc<Schema>,
         method: Method,
-        (inbox, held): (ByteBudget, Held),
+        (inbox, held): (ByteBudget, HeldBody),
         draining: Draining,
         encoding: Option<Encoding>,
     ) -> Self {
@@ -259,7 +259,7 @@ fn full() -> Status {
     Status::resource_exhausted("the requests being received fill the memory of this server. Try again later")
 }
 
-impl http_body::Body for Received {
+impl http_body::Body for ReceivedRequest {
     type Data = Bytes;
     type Error = Status;
 
@@ -299,15 +299,15 @@ mod tests {
         }
     }
 
-    fn received(pieces: Vec<Bytes>, inbox: &ByteBudget) -> Received {
+    fn received(pieces: Vec<Bytes>, inbox: &ByteBudget) -> ReceivedRequest {
         let schema = Arc::new(Schema::new(&[crate::v1::FILE_DESCRIPTOR_SET]).unwrap());
         let method = schema.method("/dyad.v1.Encoder/Encode").unwrap();
         let pieces = pieces.into_iter().rev().collect();
-        Received::new(
+        ReceivedRequest::new(
             Body::new(Pieces(pieces)),
             schema,
             method,
-            (inbox.clone(), Held::default()),
+            (inbox.clone(), HeldBody::default()),
             Box::pin(std::future::pending()),
             Some(Encoding::Gzip),
         )
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(next(flag.into()).await.unwrap_err().code(), tonic::Code::Internal);
     }
 
-    fn poll(body: &mut Received) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn poll(body: &mut ReceivedRequest) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         Pin::new(body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()))
     }
 
@@ -360,7 +360,7 @@ mod tests {
         let pieces = |count: usize| std::iter::once(header.clone().into()).chain(vec![piece.clone(); count]).collect();
         let mut large: Vec<_> = (0..4).map(|_| received(pieces(31), &inbox)).collect();
         assert!(large.iter_mut().all(|body| poll(body).is_pending()));
-        let refused = |body: &mut Received| matches!(poll(body), Poll::Ready(Some(Err(status))) if status.code() == tonic::Code::ResourceExhausted);
+        let refused = |body: &mut ReceivedRequest| matches!(poll(body), Poll::Ready(Some(Err(status))) if status.code() == tonic::Code::ResourceExhausted);
         assert!(refused(&mut received(pieces(20), &inbox)));
         let small = [&[0, 0, 0, 0, 3][..], &[0x1a, 1, b'x']].concat();
         assert!(matches!(poll(&mut received(vec![small.into()], &inbox)), Poll::Ready(Some(Ok(_)))));

@@ -67,7 +67,7 @@ impl Owed {
 }
 
 /// A reply's body.
-pub(super) struct Sent {
+pub(super) struct SentReply {
     inner: Body,
     /// The rest of the last frame.
     rest: Bytes,
@@ -79,7 +79,7 @@ pub(super) struct Sent {
     _counted: Box<dyn Any + Send>,
 }
 
-impl Sent {
+impl SentReply {
     /// `counted` is dropped with the body.
     pub(super) fn new(inner: Body, owed: Owed, kept: Option<UntilSent>, counted: Box<dyn Any + Send>) -> Self {
         let number = owed.next.fetch_add(1, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl Sent {
     }
 }
 
-impl http_body::Body for Sent {
+impl http_body::Body for SentReply {
     type Data = Bytes;
     type Error = Status;
 
@@ -139,7 +139,7 @@ impl http_body::Body for Sent {
     }
 }
 
-impl Drop for Sent {
+impl Drop for SentReply {
     fn drop(&mut self) {
         self.owed.lock().remove(&self.number);
     }

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::follow::{Follow, Followed, Look};
 use super::reloads::Reloads;
 use super::tls::{Tls, TlsError, TlsFiles};
-use crate::access::{AccessControl, Audit, AuditError, KeyFileError, Keys, ServedIndexes};
+use crate::access::{AccessControl, ApiKeys, Audit, AuditError, KeyFileError, ServedIndexes};
 
 /// Options of every server.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -111,7 +111,7 @@ impl Security {
             _ => None,
         };
         let keys = match &options.keys {
-            Some(path) => Some(follow_keys(Keys::open_for(path, served.cloned())?, &mut followed, counts("keys"))?),
+            Some(path) => Some(follow_keys(ApiKeys::open_for(path, served.cloned())?, &mut followed, counts("keys"))?),
             None => None,
         };
         let audit = options.audit_log.as_ref().map(|path| follow_audit(path, &mut followed)).transpose()?;
@@ -154,7 +154,11 @@ fn follow_tls(files: TlsFiles, followed: &mut Vec<Followed>, counts: Arc<Reloads
     Ok(tls)
 }
 
-fn follow_keys(keys: Keys, followed: &mut Vec<Followed>, counts: Arc<Reloads>) -> Result<Arc<Keys>, SecurityError> {
+fn follow_keys(
+    keys: ApiKeys,
+    followed: &mut Vec<Followed>,
+    counts: Arc<Reloads>,
+) -> Result<Arc<ApiKeys>, SecurityError> {
     let (path, keys) = (keys.path().to_owned(), Arc::new(keys));
     let following = Arc::clone(&keys);
     followed.push(Followed::new(vec![path], move |look| {

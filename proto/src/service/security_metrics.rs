@@ -10,7 +10,7 @@ use prometheus_client::registry::Unit;
 use tonic::Code;
 
 use super::security::Security;
-use crate::access::{KeyUsage, Keys};
+use crate::access::{ApiKeys, KeyUsage};
 use crate::status::status_name;
 
 impl Collector for Security {
@@ -41,7 +41,7 @@ impl Collector for Security {
     }
 }
 
-fn encode_keys(encoder: &mut DescriptorEncoder<'_>, keys: &Keys) -> Result<(), Error> {
+fn encode_keys(encoder: &mut DescriptorEncoder<'_>, keys: &ApiKeys) -> Result<(), Error> {
     let usage = keys.usage();
     let call = |id: &str, name: &str, code| {
         [("key", id.to_owned()), ("name", name.to_owned()), ("status", status_name(code).to_owned())]

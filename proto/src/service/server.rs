@@ -230,7 +230,7 @@ pub async fn serve(
         }
         let _ = begun.send(());
     };
-    let bounds = incoming::Bounds {
+    let bounds = incoming::ConnectionBounds {
         connections: config.connections.max(1),
         preface: config.preface_timeout,
         reply_stall: config.reply_stall,
@@ -245,7 +245,7 @@ pub async fn serve(
         .timeout(config.timeout)
         .max_connection_age(config.connection_age)
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
-        .layer(bounded::Bounds::new(schema, drained, Arc::clone(&under_way), (access, config.observer)))
+        .layer(bounded::BoundedLayer::new(schema, drained, Arc::clone(&under_way), (access, config.observer)))
         .add_routes(routes)
         .add_service(health_service)
         .add_service(reflection)

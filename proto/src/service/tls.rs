@@ -72,7 +72,7 @@ pub(super) enum Protocol {
 
 /// The configuration of both protocols.
 #[derive(Debug)]
-struct Loaded {
+struct LoadedTls {
     grpc: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
     /// Seconds since the epoch.
@@ -83,7 +83,7 @@ struct Loaded {
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
-    loaded: ArcSwap<Loaded>,
+    loaded: ArcSwap<LoadedTls>,
     failed: AtomicU64,
 }
 
@@ -123,7 +123,7 @@ impl Tls {
     }
 }
 
-fn load(TlsFiles { cert, key, client_ca }: &TlsFiles) -> Result<Loaded, TlsError> {
+fn load(TlsFiles { cert, key, client_ca }: &TlsFiles) -> Result<LoadedTls, TlsError> {
     let chain = certificates(cert, "--tls-cert")?;
     let expires = check_validity(cert, &chain)?;
     let private = PrivateKeyDer::from_pem_slice(&read(key, "--tls-key")?).map_err(|error| TlsError::Wrong {
@@ -161,7 +161,7 @@ fn load(TlsFiles { cert, key, client_ca }: &TlsFiles) -> Result<Loaded, TlsError
         config.alpn_protocols = vec![protocol.to_vec()];
         config
     };
-    Ok(Loaded { grpc: Arc::new(with(b"h2")), http: Arc::new(with(b"http/1.1")), expires })
+    Ok(LoadedTls { grpc: Arc::new(with(b"h2")), http: Arc::new(with(b"http/1.1")), expires })
 }
 
 fn read(path: &Path, option: &'static str) -> Result<Vec<u8>, TlsError> {

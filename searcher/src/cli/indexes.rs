@@ -34,7 +34,7 @@ pub(super) struct IndexOptions {
 
 /// Indexes to serve.
 #[derive(Debug)]
-pub(super) struct Chosen {
+pub(super) struct ServedChoice {
     /// Names and directories; of mirrored ones, those of their mirrors.
     pub(super) paths: Vec<IndexPath>,
     /// Those that are in stores.
@@ -43,7 +43,7 @@ pub(super) struct Chosen {
 
 impl IndexOptions {
     /// What is to be served.
-    pub(super) fn choose(&self) -> anyhow::Result<Chosen> {
+    pub(super) fn choose(&self) -> anyhow::Result<ServedChoice> {
         let (mut all, mut mirrored) = (Vec::new(), Vec::new());
         for argument in &self.index {
             let mut index = IndexPath { is_default: all.is_empty(), ..named(argument)? };
@@ -63,7 +63,7 @@ impl IndexOptions {
             }
             all.extend(within);
         }
-        Ok(Chosen { paths: all, mirrored })
+        Ok(ServedChoice { paths: all, mirrored })
     }
 
     /// The mirror of an index in a store.
@@ -144,7 +144,7 @@ mod tests {
             let index = index.iter().map(PathBuf::from).collect();
             IndexOptions { index, indexes: None, cache: cache.map(PathBuf::from), cache_bytes: None }.choose()
         };
-        let Chosen { paths, mirrored } =
+        let ServedChoice { paths, mirrored } =
             choose(&["./a://b", "w=file:///data/w", "file:///data/news/"], Some("cache")).unwrap();
         let names: Vec<&str> = paths.iter().map(|index| index.name.as_str()).collect();
         assert_eq!(names, ["b", "w", "news"]);

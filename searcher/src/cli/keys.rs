@@ -14,7 +14,7 @@ use super::filter;
 
 /// Create, list and revoke the API keys of searchers, encoder services and indexer services.
 #[derive(Debug, Args)]
-pub(super) struct Keys {
+pub(super) struct KeysOptions {
     /// File of the keys, which servers read with `--keys`. It has no secrets.
     #[arg(long, value_name = "FILE", env = "DYAD_KEYS", global = true, default_value = "keys.json")]
     keys: PathBuf,
@@ -58,7 +58,7 @@ struct Create {
     out: Option<PathBuf>,
 }
 
-impl Keys {
+impl KeysOptions {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let (path, mut out) = (&self.keys, std::io::stdout().lock());
         match self.action {

@@ -18,7 +18,7 @@ use dyad_proto::v1;
 
 use super::judged_answers::answers;
 use super::learn_reranking::RerankMeasurement;
-use super::tower::Tower;
+use super::tower::TowerOptions;
 use crate::fusion::Fusion;
 use crate::fusion::learn::{DOCUMENT_WEIGHTS, Example, FOLDS, Trials};
 use crate::plan::DEFAULT_FUSION_DEPTH;
@@ -38,7 +38,7 @@ pub(super) struct Learn {
     #[arg(long, env = "DYAD_INDEX")]
     index: PathBuf,
     #[command(flatten)]
-    tower: Tower,
+    tower: TowerOptions,
     /// BEIR folder: queries.jsonl and `qrels/SPLIT.tsv` (plain, .gz, .zst).
     #[arg(long, value_name = "BEIR_DIR")]
     data: PathBuf,

@@ -41,13 +41,13 @@ use dyad_index::kernels::{self, UnknownKernels};
 /// Answers questions from a dyad index: dense, BM25, hybrid, or all three for comparison.
 #[derive(Debug, Parser)]
 #[command(name = "dyad-searcher", version, about, disable_help_subcommand = true)]
-struct Arguments {
+struct SearcherArguments {
     #[command(subcommand)]
-    command: Command,
+    command: SearcherCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SearcherCommand {
     /// Serve one or several indexes over gRPC.
     Serve(Box<serve::Serve>),
     /// Learn how to fuse the two rankings of an index from judged questions.
@@ -61,7 +61,7 @@ enum Command {
     /// Administer a running searcher.
     Admin(admin::Admin),
     /// Create, list and revoke API keys.
-    Keys(keys::Keys),
+    Keys(keys::KeysOptions),
 }
 
 /// Runs the command line of this process. Exit code 0: success; 1: failure; 2: usage error.
@@ -72,18 +72,18 @@ pub fn main() -> ExitCode {
     dyad_command::run_server(command, |error| if error.is::<UnknownKernels>() { USAGE } else { FAILURE })
 }
 
-fn command(arguments: Arguments, follower: Follower) -> anyhow::Result<ExitCode> {
+fn command(arguments: SearcherArguments, follower: Follower) -> anyhow::Result<ExitCode> {
     kernels::choose(kernels::asked().as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.command {
-            Command::Serve(arguments) => Box::pin(arguments.run(follower)).await,
-            Command::Learn(arguments) => Box::pin(arguments.run()).await,
-            Command::Query(arguments) => arguments.run().await,
-            Command::Explain(arguments) => arguments.run().await,
-            Command::Get(arguments) => arguments.run().await,
-            Command::Admin(arguments) => arguments.run().await,
-            Command::Keys(arguments) => arguments.run(),
+            SearcherCommand::Serve(arguments) => Box::pin(arguments.run(follower)).await,
+            SearcherCommand::Learn(arguments) => Box::pin(arguments.run()).await,
+            SearcherCommand::Query(arguments) => arguments.run().await,
+            SearcherCommand::Explain(arguments) => arguments.run().await,
+            SearcherCommand::Get(arguments) => arguments.run().await,
+            SearcherCommand::Admin(arguments) => arguments.run().await,
+            SearcherCommand::Keys(arguments) => arguments.run(),
         }
     })
 }

@@ -14,9 +14,9 @@ use dyad_proto::v1;
 use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 
-use super::indexes::{Chosen, IndexOptions};
-use super::tower::Tower;
-use crate::memory::{MemoryLimit, ProcessMemory, Resident, mib};
+use super::indexes::{IndexOptions, ServedChoice};
+use super::tower::TowerOptions;
+use crate::memory::{ProcessMemory, ProcessMemoryLimit, Resident, mib};
 use crate::mirrors::Mirrors;
 use crate::run::{Engine, EngineConfig, ServedIndex, no_gain, open_files};
 use crate::service::{HTTP_BYTES, RouterConfig, Services, router, serve_some};
@@ -30,7 +30,7 @@ pub(super) struct Serve {
     #[command(flatten)]
     indexes: IndexOptions,
     #[command(flatten)]
-    tower: Tower,
+    tower: TowerOptions,
     /// Address to listen on; port 0 lets the system choose.
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "HOST:PORT")]
     listen: String,
@@ -96,7 +96,7 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self, follower: Follower) -> anyhow::Result<ExitCode> {
-        let Chosen { paths: indexes, mirrored } = self.choose()?;
+        let ServedChoice { paths: indexes, mirrored } = self.choose()?;
         // The port first, so that a port in use is reported before a model is loaded.
         let listeners = self.listeners().await?;
         let names = indexes.iter().map(|index| index.name.clone()).collect();
@@ -182,7 +182,7 @@ impl Serve {
     }
 
     /// What is to be served.
-    fn choose(&self) -> anyhow::Result<Chosen> {
+    fn choose(&self) -> anyhow::Result<ServedChoice> {
         let chosen = self.indexes.choose()?;
         let refused = match (self.generation, chosen.paths.len(), chosen.mirrored.is_empty()) {
             (None, _, _) | (_, 1, true) => return Ok(chosen),
@@ -211,8 +211,8 @@ impl Serve {
     /// What the process may use, and has taken once its towers are loaded and its servers full.
     fn memory(&self) -> ProcessMemory {
         let limit = match self.memory_limit_mb {
-            None => MemoryLimit::of_system(),
-            Some(mib) => (mib > 0).then(|| MemoryLimit::given(mib << 20, "--memory-limit-mb")),
+            None => ProcessMemoryLimit::of_system(),
+            Some(mib) => (mib > 0).then(|| ProcessMemoryLimit::given(mib << 20, "--memory-limit-mb")),
         };
         let Resident { anonymous, file } = Resident::now();
         let http = if self.http.is_some() { HTTP_BYTES } else { 0 };

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use dyad_proto::client::{CredentialOptions, Credentials};
 
-use crate::question::{QuestionTower, Towers};
+use crate::question::{QuestionTower, QuestionTowers};
 use crate::reranker::Reranker;
 
 /// In place of a tower.
@@ -14,7 +14,7 @@ const NONE: &str = "none";
 
 /// The question tower and the cross encoder.
 #[derive(Debug, Args)]
-pub(super) struct Tower {
+pub(super) struct TowerOptions {
     /// Question tower: a model directory (in this process), the URL of an encoder service, or `none`, for an index of vectors alone:
     /// questions then come with their vectors, or are answered by BM25. May be given several times, for indexes of several models: each index is
     /// served by the tower of its model.
@@ -49,14 +49,14 @@ pub(super) struct Tower {
     credentials: CredentialOptions,
 }
 
-impl Tower {
+impl TowerOptions {
     /// Loads the models, and connects to the services; nothing with `none`.
-    pub(super) async fn open(&self) -> anyhow::Result<Towers> {
+    pub(super) async fn open(&self) -> anyhow::Result<QuestionTowers> {
         let mut towers = Vec::new();
         for name in self.names.iter().filter(|name| *name != NONE) {
             towers.push(self.open_named(name).await.with_context(|| format!("--question-tower `{name}`"))?);
         }
-        Ok(Towers::new(towers, self.names.iter().any(|name| name == NONE))?)
+        Ok(QuestionTowers::new(towers, self.names.iter().any(|name| name == NONE))?)
     }
 
     /// Loads the cross encoder, or connects to it; nothing where none is named.
@@ -92,7 +92,7 @@ fn is_url(name: &str) -> bool {
 }
 
 #[cfg(feature = "torch")]
-impl Tower {
+impl TowerOptions {
     async fn load(&self, name: &str) -> crate::Result<QuestionTower> {
         let options = crate::question::LocalOptions { prompts: self.prompts.clone(), ..self.options(&self.dtype) };
         QuestionTower::load(std::path::Path::new(name), options).await
@@ -127,7 +127,7 @@ const NO_TORCH: &str = "this build has no libtorch (feature `torch`), so a model
 
 #[cfg(not(feature = "torch"))]
 #[expect(clippy::unused_async, reason = "the same signatures as with libtorch")]
-impl Tower {
+impl TowerOptions {
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same signature as with libtorch")]
     fn check_prompts_of_service(&self) -> crate::Result<()> {
         Ok(())

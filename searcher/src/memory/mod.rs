@@ -3,5 +3,5 @@
 
 mod need;
 
-pub use dyad_files::memory::{MemoryLimit, Resident, mib};
+pub use dyad_files::memory::{ProcessMemoryLimit, Resident, mib};
 pub use need::{DoesNotFit, IndexMemory, MemoryNeed, ProcessMemory};

@@ -12,7 +12,7 @@ use dyad_index::search::NodeSet;
 use dyad_index::shard::{DENSE_FILE, DOCUMENTS_DIR};
 use dyad_index::snapshot::Snapshot;
 
-use super::{MemoryLimit, mib};
+use super::{ProcessMemoryLimit, mib};
 
 /// Bytes of one generation of an index, or of several indexes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -127,14 +127,14 @@ pub struct DoesNotFit {
     /// What the searcher needs with it.
     pub need: MemoryNeed,
     /// What there is.
-    pub limit: MemoryLimit,
+    pub limit: ProcessMemoryLimit,
 }
 
 /// What the process may use, and what it needs besides its indexes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// None: nothing is checked.
-    pub limit: Option<MemoryLimit>,
+    pub limit: Option<ProcessMemoryLimit>,
     /// The program and its question towers.
     pub program: u64,
     /// Caches, requests and replies when they are full.
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_figures_and_the_way_out() {
-        let limit = Some(MemoryLimit::given(100 * MIB, "--memory-limit-mb"));
+        let limit = Some(ProcessMemoryLimit::given(100 * MIB, "--memory-limit-mb"));
         let memory = ProcessMemory { limit, program: 20 * MIB, buffers: 30 * MIB };
         let index = IndexMemory { hot: 49 * MIB, cold: u64::MAX, anonymous: MIB };
         assert_eq!(memory.check("a", index, IndexMemory::default()), Ok(()));

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::index::MirroredIndex;
 use crate::error::{Error, Result};
-use crate::metrics::Metrics;
+use crate::metrics::SearcherMetrics;
 
 /// Stores that are asked at once.
 const AT_ONCE: usize = 8;
@@ -31,11 +31,11 @@ pub(super) enum Order {
     /// To remove all generations but the current one and this one.
     Tidy { name: String, keep: u64 },
     /// To ask every store at these intervals.
-    Follow { pause: Duration, metrics: Arc<Metrics> },
+    Follow { pause: Duration, metrics: Arc<SearcherMetrics> },
 }
 
 /// A mirror, and what is known of its store.
-struct Kept {
+struct KeptMirror {
     index: MirroredIndex,
     failures: u32,
     next: Instant,
@@ -43,15 +43,15 @@ struct Kept {
 
 /// All mirrors.
 pub(super) struct Keeper {
-    all: Vec<Kept>,
-    following: Option<(Duration, Arc<Metrics>)>,
+    all: Vec<KeptMirror>,
+    following: Option<(Duration, Arc<SearcherMetrics>)>,
     stop: Arc<AtomicBool>,
     fetched: Arc<Notify>,
 }
 
 impl Keeper {
     pub(super) fn new(indexes: Vec<MirroredIndex>, stop: Arc<AtomicBool>, fetched: Arc<Notify>) -> Self {
-        let kept = |index| Kept { index, failures: 0, next: Instant::now() };
+        let kept = |index| KeptMirror { index, failures: 0, next: Instant::now() };
         Self { all: indexes.into_iter().map(kept).collect(), following: None, stop, fetched }
     }
 
@@ -109,7 +109,7 @@ impl Keeper {
     async fn look(&mut self) {
         let Some((pause, metrics)) = self.following.clone() else { return };
         let now = Instant::now();
-        let ask = async |kept: &Kept| if kept.next <= now { Some(kept.index.look().await) } else { None };
+        let ask = async |kept: &KeptMirror| if kept.next <= now { Some(kept.index.look().await) } else { None };
         let asked: Vec<Option<Result<String>>> = stream::iter(&self.all).map(ask).buffered(AT_ONCE).collect().await;
         for (kept, pointer) in self.all.iter_mut().zip(asked) {
             let Some(pointer) = pointer else { continue };
@@ -145,7 +145,7 @@ impl Keeper {
     }
 }
 
-impl Kept {
+impl KeptMirror {
     async fn begin(&self, deadline: Instant, stop: &AtomicBool) -> Result<()> {
         loop {
             let fetched = match self.index.look().await {

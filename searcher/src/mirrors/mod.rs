@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::error::{Error, Result};
-use crate::metrics::Metrics;
+use crate::metrics::SearcherMetrics;
 pub use index::MirroredIndex;
 use keeper::{Keeper, Order};
 
@@ -91,7 +91,7 @@ impl Mirrors {
     }
 
     /// Asks every store at intervals of `pause` from now on; failures are counted as those of reloads.
-    pub(crate) async fn follow(&self, pause: Duration, metrics: Arc<Metrics>) {
+    pub(crate) async fn follow(&self, pause: Duration, metrics: Arc<SearcherMetrics>) {
         drop(self.orders.send(Order::Follow { pause, metrics }).await);
     }
 

@@ -15,7 +15,7 @@ use dyad_index::snapshot::{SearchMode, Snapshot};
 use super::recall::DEFAULT_EF;
 use dyad_proto::v1::Mode;
 
-use super::{DEFAULT_FUSION_DEPTH, Plan, StoredFields};
+use super::{DEFAULT_FUSION_DEPTH, SearchPlan, StoredFields};
 
 /// Expanding one node of a beam, in nanoseconds, for each shard.
 const EXPANSION_NS: u64 = 1_000;
@@ -148,7 +148,7 @@ impl IndexSize {
 
 impl SearchCost {
     /// Of a plan for a question; its filter is known already where `filter_is_known`.
-    pub fn of(plan: &Plan, query: &str, size: IndexSize, filter_is_known: bool) -> Self {
+    pub fn of(plan: &SearchPlan, query: &str, size: IndexSize, filter_is_known: bool) -> Self {
         let depth = plan.depth() as u64;
         let rankings = u64::from(plan.dense.is_some()) + u64::from(plan.text_depth.is_some());
         let filter = plan.filter.as_ref().filter(|_| !filter_is_known);
@@ -204,7 +204,7 @@ impl std::iter::Sum for SearchCost {
 }
 
 /// Documents that are read: those of the answer, and those that are scored again; and the values of those that are grouped.
-fn documents_ns(plan: &Plan) -> u64 {
+fn documents_ns(plan: &SearchPlan) -> u64 {
     let lists = if plan.mode == Mode::Compare { 3 } else { 1 };
     let of_group = plan.group_by.as_ref().map_or(1, |by| by.hits as u64);
     let hits = plan.k as u64 * of_group * lists;
@@ -231,7 +231,7 @@ mod tests {
     fn cost(change: impl FnOnce(&mut v1::SearchRequest)) -> SearchCost {
         let mut request = v1::SearchRequest { query: "what is a river".into(), k: 10, ..Default::default() };
         change(&mut request);
-        let plan = Plan::new(&request, Duration::from_secs(10), &[], Fusion::default());
+        let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
         SearchCost::of(&plan, &request.query, SIZE, false)
     }
 
@@ -275,7 +275,7 @@ mod tests {
         let exact = |documents| {
             let size = IndexSize { documents, dim: 384, ..SIZE };
             let request = v1::SearchRequest { query: "q".into(), k: 10, exact: true, ..Default::default() };
-            let plan = Plan::new(&request, Duration::from_secs(10), &[], Fusion::default());
+            let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
             size.is_costly(SearchCost::of(&plan, "q", size, false).total())
         };
         assert_eq!([100, 10_000, 1_000_000, 100_000_000].map(exact), [false, false, true, true]);
@@ -291,7 +291,7 @@ mod tests {
             filter: Some(v1::Filter { condition: Some(exists) }),
             ..Default::default()
         };
-        let plan = Plan::new(&request, Duration::from_secs(10), &[], Fusion::default());
+        let plan = SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default());
         let [unknown, known] = [false, true].map(|known| SearchCost::of(&plan, "q", SIZE, known));
         assert!(unknown.filter > Duration::ZERO);
         assert_eq!(known, SearchCost { filter: Duration::ZERO, ..unknown });

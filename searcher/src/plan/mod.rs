@@ -47,7 +47,7 @@ pub struct GroupBy {
 
 /// The stages of a request and their parameters.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct SearchPlan {
     /// What the reply holds.
     pub mode: Mode,
     /// Hits of the reply.
@@ -84,7 +84,7 @@ pub struct Plan {
     pub tower_time: Duration,
 }
 
-impl Plan {
+impl SearchPlan {
     /// Plans a request that [`dyad_proto::validate`] has accepted; `time` is what is left of its deadline, `certificates` are
     /// those of all shards, and `own` is the index's fusion.
     pub fn new(request: &v1::SearchRequest, time: Duration, certificates: &[&Certificate], own: Fusion) -> Self {
@@ -234,10 +234,10 @@ fn fusion(request: &v1::SearchRequest, own: Fusion) -> Fusion {
 mod tests {
     use super::*;
 
-    fn plan(change: impl FnOnce(&mut v1::SearchRequest)) -> Plan {
+    fn plan(change: impl FnOnce(&mut v1::SearchRequest)) -> SearchPlan {
         let mut request = v1::SearchRequest { query: "q".into(), k: 10, ..Default::default() };
         change(&mut request);
-        Plan::new(&request, Duration::from_secs(10), &[], Fusion::default())
+        SearchPlan::new(&request, Duration::from_secs(10), &[], Fusion::default())
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!((plan.depth(), plan.text_depth, plan.ef()), (200, Some(200), 216));
         let deeper = plan.with_depth(800);
         assert_eq!((deeper.depth(), deeper.text_depth, deeper.ef()), (800, Some(800), 816));
-        assert_eq!(deeper.with_depth(200), Plan { dense: deeper.with_depth(200).dense, ..plan });
+        assert_eq!(deeper.with_depth(200), SearchPlan { dense: deeper.with_depth(200).dense, ..plan });
     }
 
     #[test]
@@ -317,9 +317,9 @@ mod tests {
         let plan = plan(|request| (request.k, request.offset, request.rerank_depth) = (10, 5, 20));
         let ranking: Vec<DocumentHit> = (0..50).map(|node| DocumentHit { score: 1.0, shard: 0, node }).collect();
         assert_eq!((plan.wanted(), plan.page(&ranking).count(), plan.depth()), (20, 20, 20));
-        let shallow = Plan { rerank_depth: 3, ..plan.clone() };
+        let shallow = SearchPlan { rerank_depth: 3, ..plan.clone() };
         assert_eq!((shallow.wanted(), shallow.page(&ranking).count()), (15, 15));
-        let not = Plan { rerank_depth: 0, ..plan };
+        let not = SearchPlan { rerank_depth: 0, ..plan };
         assert_eq!(not.page(&ranking).map(|hit| hit.node).collect::<Vec<_>>(), (5..15).collect::<Vec<u32>>());
     }
 
@@ -339,7 +339,7 @@ mod tests {
         let planned = |method: v1::Fusion, rrf_k, dense_weight, own| {
             let request = v1::SearchRequest { fusion: method.into(), rrf_k, dense_weight, k: 10, ..Default::default() };
             let Fusion { method, dense_weight, rrf_k, .. } =
-                Plan::new(&request, Duration::from_secs(1), &[], own).fusion;
+                SearchPlan::new(&request, Duration::from_secs(1), &[], own).fusion;
             (method, dense_weight, rrf_k)
         };
         let (rrf, sum) = (FusionMethod::Rrf, FusionMethod::WeightedSum);

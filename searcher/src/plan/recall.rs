@@ -15,7 +15,7 @@ const MEASURED_HITS: usize = 100;
 
 /// A beam width, and why the recall is not guaranteed where it is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct ChosenBeam {
     pub(super) ef: usize,
     /// For questions that are out of distribution.
     pub(super) out_of_distribution_ef: usize,
@@ -24,7 +24,7 @@ pub(super) struct Chosen {
 
 /// The smallest width for which every shard measured the recall, where the request has a filter both without one and through each of its
 /// own. A shard that never reached it needs its widest beam, one that has measured nothing the default.
-pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> Chosen {
+pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&Certificate]) -> ChosenBeam {
     let (mut ef, mut far_ef) = (0, 0);
     let (mut missed, mut unmeasured, mut by_documents, mut unfiltered, mut earlier) = (0, 0, 0, 0, 0);
     for certificate in certificates {
@@ -103,7 +103,7 @@ pub(super) fn choose(target: f64, hits: usize, filtered: bool, certificates: &[&
                 .to_owned(),
         );
     }
-    Chosen { ef, out_of_distribution_ef: far_ef.max(ef), note: (!notes.is_empty()).then(|| notes.join("; ")) }
+    ChosenBeam { ef, out_of_distribution_ef: far_ef.max(ef), note: (!notes.is_empty()).then(|| notes.join("; ")) }
 }
 
 #[cfg(test)]
@@ -126,8 +126,8 @@ mod tests {
         Certificate { recall: adaptive.clone(), adaptive, calibration, source, ..Certificate::default() }
     }
 
-    fn without_note(ef: usize) -> Chosen {
-        Chosen { ef, out_of_distribution_ef: ef, note: None }
+    fn without_note(ef: usize) -> ChosenBeam {
+        ChosenBeam { ef, out_of_distribution_ef: ef, note: None }
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         let whole = Certificate { filtered: Some(vec![half.clone(), few]), ..plain.clone() };
         let chosen = |target, filtered, certificates: &[&Certificate]| choose(target, 10, filtered, certificates);
         assert_eq!(chosen(0.95, false, &[&whole]), without_note(16));
-        let said = |chosen: Chosen| (chosen.ef, chosen.note.unwrap());
+        let said = |chosen: ChosenBeam| (chosen.ef, chosen.note.unwrap());
         let (ef, note) = said(chosen(0.95, true, &[&whole]));
         assert_eq!((ef, note.starts_with("through filters, recall is measured")), (64, true), "{note}");
         // The shard is scanned, or searched as without a filter.
@@ -190,7 +190,7 @@ mod tests {
         let near = certificate(&[(16, 0.96), (64, 0.99)]);
         let far = certificate(&[(16, 0.7), (64, 0.9), (256, 0.96)]).adaptive;
         let both = Certificate { out_of_distribution: far, ..near.clone() };
-        let widths = |chosen: Chosen| (chosen.ef, chosen.out_of_distribution_ef);
+        let widths = |chosen: ChosenBeam| (chosen.ef, chosen.out_of_distribution_ef);
         assert_eq!(widths(choose(0.95, 10, false, &[&both, &near])), (16, 256));
         assert_eq!(widths(choose(0.98, 10, false, &[&both])), (64, 256), "the widest where none suffices");
         assert_eq!(widths(choose(0.5, 10, false, &[&both])), (16, 16), "never narrower than the others");

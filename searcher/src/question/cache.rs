@@ -17,24 +17,24 @@ pub struct CachedQuestion {
 }
 
 /// The number of the tower, and the question's text.
-type Key = (usize, String);
+type QuestionCacheKey = (usize, String);
 
 /// Counts the bytes of text and vector.
 #[derive(Debug, Clone)]
-struct Bytes;
+struct QuestionBytes;
 
 /// Bytes of an entry beyond text and vector, about.
 const OVERHEAD: usize = 128;
 
-impl Weighter<Key, Arc<CachedQuestion>> for Bytes {
-    fn weight(&self, (_, text): &Key, question: &Arc<CachedQuestion>) -> u64 {
+impl Weighter<QuestionCacheKey, Arc<CachedQuestion>> for QuestionBytes {
+    fn weight(&self, (_, text): &QuestionCacheKey, question: &Arc<CachedQuestion>) -> u64 {
         (text.len() + size_of_val(question.values.as_slice()) + OVERHEAD) as u64
     }
 }
 
 /// The vectors of the questions that were asked last and most often, within a number of bytes.
 pub struct QuestionCache {
-    cache: Cache<Key, Arc<CachedQuestion>, Bytes>,
+    cache: Cache<QuestionCacheKey, Arc<CachedQuestion>, QuestionBytes>,
 }
 
 impl std::fmt::Debug for QuestionCache {
@@ -48,7 +48,7 @@ impl QuestionCache {
     /// For vectors of `dim` values or more; none where `bytes` is 0.
     pub fn new(bytes: usize, dim: usize) -> Option<Self> {
         let expected = bytes / (dim * size_of::<f32>() + 2 * OVERHEAD);
-        (bytes > 0).then(|| Self { cache: Cache::with_weighter(expected, bytes as u64, Bytes) })
+        (bytes > 0).then(|| Self { cache: Cache::with_weighter(expected, bytes as u64, QuestionBytes) })
     }
 
     /// What is known of a question.

@@ -4,7 +4,7 @@ use crate::error::Error;
 
 /// Vectors of questions, and the time by stage.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Embedded {
+pub struct EmbeddedQuestions {
     /// One row of `dim` values per question.
     pub vectors: Vec<f32>,
     /// Tokens of each question that were read, special tokens included; none where an encoder service does not tell them.

@@ -4,11 +4,11 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use dyad_encoder::serve::{EncodeError, EncodeOptions, Handle, Options};
+use dyad_encoder::serve::{EncodeError, EncodeOptions, Handle, ServedModelOptions};
 use dyad_encoder::{Compute, Device, ModelKind, PromptOptions, Tower};
 use dyad_index::{Metric, ModelRecord};
 
-use super::embedded::{Embedded, failed, is_cross_encoder};
+use super::embedded::{EmbeddedQuestions, failed, is_cross_encoder};
 use crate::error::{Error, Result};
 
 /// Device, data type and threads of a model.
@@ -47,7 +47,7 @@ impl Local {
     pub(super) async fn load(model: &Path, options: LocalOptions) -> Result<Self> {
         let compute = options.compute().map_err(|reason| failed(reason, false))?;
         let directory = model.to_owned();
-        let settings = Options { prompts: options.prompts, ..Options::new(compute) };
+        let settings = ServedModelOptions { prompts: options.prompts, ..ServedModelOptions::new(compute) };
         let started = tokio::task::spawn_blocking(move || Handle::start(&directory, settings)).await;
         let handle = started
             .map_err(|error| failed(error.to_string(), false))?
@@ -85,11 +85,16 @@ impl Local {
         if self.handle.has_ended() { Err(stopped(&EncodeError::Stopped)) } else { Ok(()) }
     }
 
-    pub(super) async fn embed(&self, questions: Vec<String>, deadline: Instant, time: Duration) -> Result<Embedded> {
+    pub(super) async fn embed(
+        &self,
+        questions: Vec<String>,
+        deadline: Instant,
+        time: Duration,
+    ) -> Result<EmbeddedQuestions> {
         let options = EncodeOptions::until(deadline);
         let encoded = self.handle.encode(Tower::Question, questions, options).await;
         let encoded = encoded.map_err(|error| refused(&error, time))?;
-        Ok(Embedded {
+        Ok(EmbeddedQuestions {
             vectors: encoded.vectors,
             tokens: encoded.tokens,
             truncated: encoded.truncated,

@@ -24,11 +24,11 @@ use crate::error::{Error, Result};
 
 use self::embedded::failed;
 pub use cache::{CachedQuestion, QuestionCache};
-pub use embedded::Embedded;
+pub use embedded::EmbeddedQuestions;
 pub(crate) use embedded::GOLDEN;
 #[cfg(feature = "torch")]
 pub use local::LocalOptions;
-pub use towers::{ModelTower, Towers};
+pub use towers::{ModelTower, QuestionTowers};
 
 /// Timeout of a health check of the service.
 const CHECK: Duration = Duration::from_secs(1);
@@ -123,7 +123,7 @@ impl QuestionTower {
     }
 
     /// Embeds questions within a timeout; returns one finite vector of the model's dimension for each.
-    pub async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<Embedded> {
+    pub async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<EmbeddedQuestions> {
         let count = questions.len();
         let deadline = Instant::now() + time;
         let embedding = async {

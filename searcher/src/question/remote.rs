@@ -7,7 +7,7 @@ use dyad_proto::client::{ClientConfig, ClientError, Credentials, EncoderClient};
 use dyad_proto::v1;
 use tonic::Code;
 
-use super::embedded::{Embedded, GOLDEN, failed, is_cross_encoder};
+use super::embedded::{EmbeddedQuestions, GOLDEN, failed, is_cross_encoder};
 use crate::circuit_breaker::{CircuitBreaker, PROBE_TIME};
 use crate::error::{Error, Result};
 
@@ -64,7 +64,7 @@ impl Remote {
         Err(failed(reason, false))
     }
 
-    pub(super) async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<Embedded> {
+    pub(super) async fn embed(&self, questions: Vec<String>, time: Duration) -> Result<EmbeddedQuestions> {
         let started = Instant::now();
         let count = questions.len();
         let client = self.client.clone();
@@ -85,6 +85,6 @@ impl Remote {
         let embed_us = (started.elapsed().as_micros() as u64).saturating_sub(timings.queue_us + timings.tokenize_us);
         let (tokens, truncated) = (reply.tokens, reply.truncated_texts);
         let (queue_us, tokenize_us) = (timings.queue_us, timings.tokenize_us);
-        Ok(Embedded { vectors, tokens, truncated, queue_us, tokenize_us, embed_us })
+        Ok(EmbeddedQuestions { vectors, tokens, truncated, queue_us, tokenize_us, embed_us })
     }
 }

@@ -52,13 +52,13 @@ impl ModelTower {
 
 /// The towers, each of another model.
 #[derive(Debug, Default)]
-pub struct Towers {
+pub struct QuestionTowers {
     all: Vec<ModelTower>,
     /// Whether an index that none of them fits is served without one.
     or_none: bool,
 }
 
-impl Towers {
+impl QuestionTowers {
     /// An index that none of the towers fits is refused, except with `or_none`, or where there is no tower at all: its questions then come
     /// with their vectors, or are answered by BM25.
     pub fn new(towers: Vec<QuestionTower>, or_none: bool) -> Result<Self> {
@@ -103,7 +103,7 @@ impl Towers {
     }
 }
 
-impl From<Option<QuestionTower>> for Towers {
+impl From<Option<QuestionTower>> for QuestionTowers {
     fn from(tower: Option<QuestionTower>) -> Self {
         Self { all: tower.into_iter().map(|tower| ModelTower::new(tower, 0)).collect(), or_none: false }
     }

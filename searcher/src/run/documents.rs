@@ -8,8 +8,8 @@ use dyad_proto::v1;
 
 use super::engine::Engine;
 use super::parts::Jobs;
-use super::resources::cancellation::Cancellation;
-use super::resources::pool::Class;
+use super::resources::cancellation::SearchCancellation;
+use super::resources::pool::RequestClass;
 use super::resources::reply_memory::ReplyBudget;
 use super::served::scope::Scope;
 use super::stages::answer::reply_document;
@@ -28,9 +28,9 @@ impl Engine {
         let index = self.index(&request.index, caller)?;
         let snapshot = index.snapshot();
         let cost = SearchCost::of_documents(request.keys.len());
-        let class = Class::of(cost.total(), IndexSize::of(&snapshot));
+        let class = RequestClass::of(cost.total(), IndexSize::of(&snapshot));
         let permit = self.pool.admit(class, cost.total(), time)?;
-        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
+        let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
         let mut jobs = Jobs::new(&self.pool, (class, cost), permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
         let wanted = Arc::new((request.keys, StoredFields::named(&request.fields), Scope::of(caller)));

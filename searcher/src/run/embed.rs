@@ -6,16 +6,16 @@ use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 
 use super::engine::Engine;
-use super::stages::batch::{Batch, BatchItem, Vector};
+use super::stages::batch::{BatchItem, QuestionBatch, QuestionVector};
 use crate::error::{Error, Result};
 use crate::metrics::CacheKind;
-use crate::question::{CachedQuestion, Embedded};
+use crate::question::{CachedQuestion, EmbeddedQuestions};
 
 impl Engine {
     /// Vectors for the questions that have a dense part and came without one: those that were asked before from the cache, the others in
     /// one call to the tower. When the tower fails, questions that can be answered without a vector are, and the answer is
     /// marked as degraded.
-    pub(super) async fn embed(&self, batch: &Batch) -> Result<()> {
+    pub(super) async fn embed(&self, batch: &QuestionBatch) -> Result<()> {
         let wants = |item: &BatchItem| item.plan.dense.is_some() && item.vector.is_none();
         let tower = self.tower_of(&batch.snapshot);
         if tower.is_none() && batch.items.iter().any(wants) {
@@ -42,7 +42,7 @@ impl Engine {
                 one.note(embedded.as_ref().err());
                 embedded
             }
-            _ => Ok(Embedded::default()),
+            _ => Ok(EmbeddedQuestions::default()),
         };
         let embedded = match embedded {
             Err(error) if asked().any(|item| item.plan.mode == Mode::Dense) => return Err(error),
@@ -50,12 +50,12 @@ impl Engine {
         };
         let (dim, mut numbers) = (batch.snapshot.manifest().model.dim, 0..);
         let vector = |(item, known): (&BatchItem, &Option<Arc<CachedQuestion>>)| match (known, &embedded) {
-            _ if !wants(item) => Vector { values: item.vector.clone(), ..Vector::default() },
+            _ if !wants(item) => QuestionVector { values: item.vector.clone(), ..QuestionVector::default() },
             (Some(known), _) => of_cache(known),
             (None, Ok(embedded)) => {
                 let vector = nth(embedded, numbers.next().unwrap_or_default(), dim);
                 if let (Some((cache, tower)), Some(values)) = (cache, &vector.values) {
-                    let Vector { tokens, truncated, .. } = vector;
+                    let QuestionVector { tokens, truncated, .. } = vector;
                     cache.insert(
                         tower.number,
                         &item.query,
@@ -68,7 +68,7 @@ impl Engine {
                 // The error may name machines; it is in the log.
                 let reason = if batch.scope.is_some() { String::new() } else { format!(": {error}") };
                 let degraded = Some(format!("no question vector, answered by BM25 alone{reason}"));
-                Vector { degraded, ..Vector::default() }
+                QuestionVector { degraded, ..QuestionVector::default() }
             }
         };
         let vectors = all().map(vector).collect();
@@ -76,16 +76,16 @@ impl Engine {
     }
 }
 
-fn of_cache(known: &CachedQuestion) -> Vector {
+fn of_cache(known: &CachedQuestion) -> QuestionVector {
     let CachedQuestion { values, tokens, truncated } = known;
-    Vector { values: Some(values.clone()), tokens: *tokens, truncated: *truncated, ..Vector::default() }
+    QuestionVector { values: Some(values.clone()), tokens: *tokens, truncated: *truncated, ..QuestionVector::default() }
 }
 
 /// What the tower says of one of its questions.
-fn nth(embedded: &Embedded, number: u32, dim: usize) -> Vector {
-    let Embedded { vectors, tokens, truncated, queue_us, tokenize_us, embed_us } = embedded;
+fn nth(embedded: &EmbeddedQuestions, number: u32, dim: usize) -> QuestionVector {
+    let EmbeddedQuestions { vectors, tokens, truncated, queue_us, tokenize_us, embed_us } = embedded;
     let (at, times) = (number as usize, v1::Timings::default());
-    Vector {
+    QuestionVector {
         values: vectors.chunks_exact(dim.max(1)).nth(at).map(<[f32]>::to_vec),
         tokens: tokens.get(at).copied().unwrap_or_default(),
         truncated: truncated.contains(&number),

@@ -17,8 +17,8 @@ use super::config::EngineConfig;
 use super::gather::{DenseSearch, Gather};
 use super::live_recall::LiveRecall;
 use super::parts::Jobs;
-use super::resources::cancellation::Cancellation;
-use super::resources::pool::{Class, Pool};
+use super::resources::cancellation::SearchCancellation;
+use super::resources::pool::{RequestClass, SearchPools};
 use super::resources::reply_memory::{ALL_REPLIES, ReplyBudget, ReplyMemory};
 use super::resources::turns::Turn;
 use super::served::checksums::Checksums;
@@ -27,24 +27,24 @@ use super::served::readiness::ReadinessState;
 use super::served::scope::Scope;
 use super::served::served_index::{IndexPath, Indexes, ServedIndex};
 use super::stages::answer::{Answer, Answers};
-use super::stages::batch::{Allowed, Batch, BatchItem, Chunk};
+use super::stages::batch::{Allowed, BatchItem, Chunk, QuestionBatch};
 use super::stages::explain::explain;
 use super::stages::fuse::check_units;
 use super::stages::question_vector::question_vector;
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::memory::ProcessMemory;
-use crate::metrics::Metrics;
+use crate::metrics::SearcherMetrics;
 use crate::mirrors::Mirrors;
-use crate::plan::{IndexSize, Plan, SearchCost};
-use crate::question::{ModelTower, QuestionCache, QuestionTower, Towers};
+use crate::plan::{IndexSize, SearchCost, SearchPlan};
+use crate::question::{ModelTower, QuestionCache, QuestionTower, QuestionTowers};
 use crate::reranker::Reranker;
 
 /// Answers questions. Shared by all requests, of all indexes: so are threads, towers, caches and limits.
 #[derive(Debug)]
 pub struct Engine {
     pub(super) indexes: Indexes,
-    pub(super) towers: Towers,
+    pub(super) towers: QuestionTowers,
     pub(super) reranker: Option<Reranker>,
     pub(super) mirrors: Option<Mirrors>,
     pub(super) questions: Option<QuestionCache>,
@@ -52,10 +52,10 @@ pub struct Engine {
     pub(super) checksums: Checksums,
     pub(super) process: ProcessMemory,
     pub(super) verifying: Arc<Semaphore>,
-    pub(super) pool: Pool,
+    pub(super) pool: SearchPools,
     pub(super) memory: ReplyMemory,
     pub(super) readiness: ReadinessState,
-    pub(super) metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<SearcherMetrics>,
     recall: Option<LiveRecall>,
     gather: Arc<Gather>,
     gather_single_shard: Arc<Gather>,
@@ -65,7 +65,7 @@ pub struct Engine {
 
 /// What happens to a request when the searcher is full.
 #[derive(Debug)]
-pub enum Admission {
+pub enum QueuePolicy {
     /// It is refused at once.
     Refused,
     /// It queues with batches, until its deadline. Its documents are read in its turn.
@@ -80,7 +80,7 @@ impl Engine {
     }
 
     /// Opens several indexes, in parallel.
-    pub fn open_all(indexes: Vec<IndexPath>, towers: Towers, config: EngineConfig) -> Result<Self> {
+    pub fn open_all(indexes: Vec<IndexPath>, towers: QuestionTowers, config: EngineConfig) -> Result<Self> {
         let mut process = config.memory;
         for bytes in [config.question_cache, config.filter_cache, ALL_REPLIES] {
             process.buffers = process.buffers.saturating_add(bytes as u64);
@@ -90,7 +90,7 @@ impl Engine {
         for index in indexes.iter() {
             checksums.check_in_background(&index.snapshot());
         }
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(SearcherMetrics::new());
         let dim = towers.iter().map(|one| one.tower.model().dim).min();
         Ok(Self {
             indexes,
@@ -102,7 +102,7 @@ impl Engine {
             checksums,
             process,
             verifying: Arc::new(Semaphore::new(1)),
-            pool: Pool::new(config.max_requests)?,
+            pool: SearchPools::new(config.max_requests)?,
             memory: ReplyMemory::new(),
             readiness: ReadinessState::default(),
             recall: LiveRecall::start(config.live_recall_share, Arc::clone(&metrics))?,
@@ -139,7 +139,7 @@ impl Engine {
     }
 
     /// The question towers.
-    pub fn towers(&self) -> &Towers {
+    pub fn towers(&self) -> &QuestionTowers {
         &self.towers
     }
 
@@ -149,20 +149,20 @@ impl Engine {
         request: v1::SearchRequest,
         caller: &Caller,
         time: Option<Duration>,
-        admission: Admission,
+        admission: QueuePolicy,
     ) -> Result<(Answer, ReplyBudget)> {
         let started = Instant::now();
         let time = self.time(time);
         // Dropped with this future, when the client goes away: the work ends soon after.
-        let (cancel, _guard) = Cancellation::with_deadline(started, time);
+        let (cancel, _guard) = SearchCancellation::with_deadline(started, time);
         let (queued, turn) = match admission {
-            Admission::Refused => (None, None),
-            Admission::Queued(turn) => (Some(self.pool.admit_many(1, &cancel).await?), Some(turn)),
+            QueuePolicy::Refused => (None, None),
+            QueuePolicy::Queued(turn) => (Some(self.pool.admit_many(1, &cancel).await?), Some(turn)),
         };
         let batch = self.batch((vec![request], |_| String::new()), caller, (started, &cancel), turn.is_some())?;
         let cost = batch.cost();
-        let class = Class::of(cost.total(), IndexSize::of(&batch.snapshot));
-        batch.read_deeper_from_now_on(class == Class::Bulk);
+        let class = RequestClass::of(cost.total(), IndexSize::of(&batch.snapshot));
+        batch.read_deeper_from_now_on(class == RequestClass::Bulk);
         let permit = match queued {
             Some(permit) => permit,
             None => self.pool.admit(class, cost.total(), time)?,
@@ -205,12 +205,12 @@ impl Engine {
             return Ok((Vec::new(), self.memory.budget()));
         }
         let started = Instant::now();
-        let (cancel, _guard) = Cancellation::with_deadline(started, self.time(time));
+        let (cancel, _guard) = SearchCancellation::with_deadline(started, self.time(time));
         let permit = self.pool.admit_many(requests.len(), &cancel).await?;
         let at = |number| format!("requests[{number}].");
         let batch = self.batch((requests, at), caller, (started, &cancel), false)?;
         let cost = batch.cost().part_of(batch.chunks().len());
-        let jobs = Jobs::new(&self.pool, (Class::Bulk, cost), permit, cancel);
+        let jobs = Jobs::new(&self.pool, (RequestClass::Bulk, cost), permit, cancel);
         let mut answers = self.answer(&batch, &jobs).await?;
         if batch.reranks() {
             answers = self.rerank(&batch, answers, &jobs).await?;
@@ -226,17 +226,17 @@ impl Engine {
         &self,
         (requests, at): (Vec<v1::SearchRequest>, fn(usize) -> String),
         caller: &Caller,
-        (started, cancel): (Instant, &Arc<Cancellation>),
+        (started, cancel): (Instant, &Arc<SearchCancellation>),
         fetches_later: bool,
-    ) -> Result<Arc<Batch>> {
+    ) -> Result<Arc<QuestionBatch>> {
         // The requests of a batch name the same one.
         let name = requests.first().map_or("", |first| &first.index);
         let index = Arc::clone(self.indexes.find(name, caller, || at(0))?);
         let snapshot = index.snapshot();
         let items = items(&snapshot, (requests, at), caller, cancel.left())?;
-        let at_once = self.pool.threads(Class::Bulk);
+        let at_once = self.pool.threads(RequestClass::Bulk);
         let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
-        let mut batch = Batch::new(of, items, at_once, Arc::clone(cancel), started);
+        let mut batch = QuestionBatch::new(of, items, at_once, Arc::clone(cancel), started);
         if batch.reranks() && self.reranker.is_none() {
             return Err(Error::NoReranker);
         }
@@ -245,7 +245,7 @@ impl Engine {
     }
 
     /// Answers the questions: some of the filters at a time, each with BM25 and the dense part in parallel.
-    async fn answer(&self, batch: &Arc<Batch>, jobs: &Jobs<'_>) -> Result<Answers> {
+    async fn answer(&self, batch: &Arc<QuestionBatch>, jobs: &Jobs<'_>) -> Result<Answers> {
         let mut embedding = Some(self.embed(batch));
         // The threads of a tower spin while they wait for each other, also for one that BM25 has displaced from its core: a batch
         // takes more CPU time in parallel with BM25 than before it. A single question is too short for that to matter.
@@ -265,8 +265,8 @@ impl Engine {
                 }
             };
             let parts = jobs.run_parts(
-                chunk.has_filter.then(|| work(batch, chunk, Batch::filter)),
-                chunk.has_text.then(|| self.part(batch, chunk, Batch::text)),
+                chunk.has_filter.then(|| work(batch, chunk, QuestionBatch::filter)),
+                chunk.has_text.then(|| self.part(batch, chunk, QuestionBatch::text)),
                 vectors,
                 chunk.has_dense.then_some(|allowed| self.dense(batch, chunk, allowed, jobs)),
             );
@@ -292,16 +292,16 @@ impl Engine {
     /// Starts the dense part: that of a single question together with others that wait for a thread.
     fn dense(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<QuestionBatch>,
         chunk: &Chunk,
         allowed: Arc<Vec<Allowed>>,
         jobs: &Jobs<'_>,
     ) -> impl Future<Output = Result<Option<Answers>>> {
         // A grouped search reads documents for its answer, and others would wait for them.
         let is_grouped = batch.items.iter().any(|item| item.plan.group_by.is_some());
-        if jobs.class != Class::Bulk && !is_grouped && batch.only_dense().is_some() {
+        if jobs.class != RequestClass::Bulk && !is_grouped && batch.only_dense().is_some() {
             let (batch, budget) = (Arc::clone(batch), self.memory.budget());
-            let is_single_shard = jobs.class == Class::SingleShard;
+            let is_single_shard = jobs.class == RequestClass::SingleShard;
             let gather = if is_single_shard { &self.gather_single_shard } else { &self.gather };
             return Either::Left(jobs.gather(gather, |permit, done| DenseSearch {
                 batch,
@@ -311,16 +311,16 @@ impl Engine {
                 done,
             }));
         }
-        let part = self.part(batch, chunk, Batch::dense);
+        let part = self.part(batch, chunk, QuestionBatch::dense);
         Either::Right(jobs.start_dense(move || part(&allowed)))
     }
 
     /// A part of a batch for some of its filters; the last one goes on to the answers.
     fn part(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<QuestionBatch>,
         chunk: &Chunk,
-        part: impl Fn(&Batch, &Chunk, &[Allowed]) -> Result<()> + Send + 'static,
+        part: impl Fn(&QuestionBatch, &Chunk, &[Allowed]) -> Result<()> + Send + 'static,
     ) -> impl FnOnce(&Vec<Allowed>) -> Result<Option<Answers>> + Send + 'static {
         let (batch, chunk, budget) = (Arc::clone(batch), chunk.clone(), self.memory.budget());
         move |allowed| {
@@ -340,15 +340,15 @@ impl Engine {
         let (started, time) = (Instant::now(), self.time(time));
         let at = |_| "search.".to_owned();
         let index = Arc::clone(self.indexes.find(&search.index, caller, || at(0))?);
-        let (cancel, _guard) = Cancellation::with_deadline(started, time);
+        let (cancel, _guard) = SearchCancellation::with_deadline(started, time);
         let snapshot = index.snapshot();
         let size = IndexSize::of(&snapshot);
         let items = items(&snapshot, (vec![search], at), caller, time)?;
         let of = (index, snapshot, self.filters.clone(), Scope::of(caller));
-        let batch = Batch::new(of, items, 1, Arc::clone(&cancel), started);
+        let batch = QuestionBatch::new(of, items, 1, Arc::clone(&cancel), started);
         let cost = [batch.cost(), size.explanation()].into_iter().sum::<SearchCost>();
-        let permit = self.pool.admit(Class::Bulk, cost.total(), time)?;
-        let jobs = Jobs::new(&self.pool, (Class::Bulk, cost), permit, Arc::clone(&cancel));
+        let permit = self.pool.admit(RequestClass::Bulk, cost.total(), time)?;
+        let jobs = Jobs::new(&self.pool, (RequestClass::Bulk, cost), permit, Arc::clone(&cancel));
         self.embed(&batch).await?;
         let budget = self.memory.budget();
         let explained = jobs.start_dense(move || {
@@ -372,7 +372,7 @@ fn items(
     let own = snapshot.fusion().map_or(default, |learned| default.learned(learned));
     let item = |(number, mut request): (usize, v1::SearchRequest)| {
         request.filter = caller.restrict(request.filter.take());
-        let plan = Plan::new(&request, time, &measured, own);
+        let plan = SearchPlan::new(&request, time, &measured, own);
         check_units(&plan, || at(number))?;
         Ok(BatchItem {
             plan,
@@ -386,9 +386,9 @@ fn items(
 
 /// A part of a batch's work for some of its filters, to be run on another thread.
 fn work<T>(
-    batch: &Arc<Batch>,
+    batch: &Arc<QuestionBatch>,
     chunk: &Chunk,
-    work: impl FnOnce(&Batch, &Chunk) -> T + Send + 'static,
+    work: impl FnOnce(&QuestionBatch, &Chunk) -> T + Send + 'static,
 ) -> impl FnOnce() -> T + Send + 'static {
     let (batch, chunk) = (Arc::clone(batch), chunk.clone());
     move || work(&batch, &chunk)

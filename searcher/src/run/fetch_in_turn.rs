@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::engine::Engine;
 use super::parts::Jobs;
-use super::resources::pool::Class;
+use super::resources::pool::RequestClass;
 use super::resources::turns::Turn;
 use super::stages::answer::Answers;
-use super::stages::batch::Batch;
+use super::stages::batch::QuestionBatch;
 use crate::error::{Error, Result};
 use crate::plan::SearchCost;
 
@@ -16,10 +16,10 @@ impl Engine {
     /// flight.
     pub(super) async fn fetch_in_turn(
         &self,
-        batch: Arc<Batch>,
+        batch: Arc<QuestionBatch>,
         answers: Answers,
         turn: Turn,
-        class_and_cost: (Class, SearchCost),
+        class_and_cost: (RequestClass, SearchCost),
     ) -> Result<Answers> {
         if !batch.items.iter().any(|item| item.plan.wants_documents()) {
             return Ok(answers);
@@ -33,7 +33,7 @@ impl Engine {
     }
 
     /// Reads the documents of answers that have none yet.
-    pub(super) async fn fetch(&self, batch: &Arc<Batch>, answers: Answers, jobs: &Jobs<'_>) -> Result<Answers> {
+    pub(super) async fn fetch(&self, batch: &Arc<QuestionBatch>, answers: Answers, jobs: &Jobs<'_>) -> Result<Answers> {
         let read = |(mut answers, budget): Answers| {
             let batch = Arc::clone(batch);
             jobs.start(move || {

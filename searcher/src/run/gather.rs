@@ -10,10 +10,10 @@ use dyad_index::snapshot::DocumentHit;
 use dyad_index::{Cancel, SearchHits};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::resources::cancellation::Cancellation;
+use super::resources::cancellation::SearchCancellation;
 use super::resources::reply_memory::ReplyBudget;
 use super::stages::answer::Answers;
-use super::stages::batch::{Allowed, Batch, micros};
+use super::stages::batch::{Allowed, QuestionBatch, micros};
 use crate::error::{Error, Result};
 
 /// Most searches of one job: as many as are interleaved on one thread.
@@ -23,7 +23,7 @@ const MOST: usize = 8;
 #[derive(Debug)]
 pub(super) struct DenseSearch {
     /// Of one question.
-    pub(super) batch: Arc<Batch>,
+    pub(super) batch: Arc<QuestionBatch>,
     pub(super) allowed: Arc<Vec<Allowed>>,
     pub(super) budget: ReplyBudget,
     pub(super) permit: Arc<OwnedSemaphorePermit>,
@@ -106,7 +106,7 @@ impl Gather {
 }
 
 /// Cancelled when all are.
-struct All<'a>(Vec<&'a Cancellation>);
+struct All<'a>(Vec<&'a SearchCancellation>);
 
 impl Cancel for All<'_> {
     fn is_cancelled(&self) -> bool {

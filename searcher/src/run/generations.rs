@@ -11,7 +11,7 @@ use dyad_index::storage::WriteLock;
 use dyad_proto::access::Caller;
 
 use super::engine::Engine;
-use super::resources::cancellation::Cancellation;
+use super::resources::cancellation::SearchCancellation;
 use super::served::served_index::{ServedIndex, pointer};
 use crate::error::{Error, Result};
 use crate::memory::IndexMemory;
@@ -194,7 +194,7 @@ impl Engine {
         // by the work and not by the caller, who may leave.
         let turn = Arc::clone(&self.verifying).try_acquire_owned().map_err(|_| Error::Verifying)?;
         // Dropped with this future, when the caller leaves: the work ends soon after.
-        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
+        let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
         let asked = Arc::clone(&cancel);
         let work = tokio::task::spawn_blocking(move || {
             let _turn = turn;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use dyad_index::snapshot::{DenseParams, DocumentHit, SearchMode};
 
-use super::resources::cancellation::Cancellation;
+use super::resources::cancellation::SearchCancellation;
 use super::resources::threads::yield_to_others;
 use super::served::filter_cache::AllowedNodes;
-use super::stages::batch::Batch;
+use super::stages::batch::QuestionBatch;
 use crate::error::{Error, Result};
-use crate::metrics::{ComparedSearch, Metrics};
+use crate::metrics::{ComparedSearch, SearcherMetrics};
 
 /// Hits that are compared.
 const K: usize = 10;
@@ -26,16 +26,16 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
 /// The thread's entrance.
 #[derive(Debug)]
-pub(super) struct LiveRecall(SyncSender<Arc<Batch>>);
+pub(super) struct LiveRecall(SyncSender<Arc<QuestionBatch>>);
 
 impl LiveRecall {
     /// Starts the thread, which counts into `metrics`; `share` of one core, above 0, is what it takes. None where that is 0.
-    pub(super) fn start(share: f64, metrics: Arc<Metrics>) -> Result<Option<Self>> {
+    pub(super) fn start(share: f64, metrics: Arc<SearcherMetrics>) -> Result<Option<Self>> {
         if share <= 0.0 {
             return Ok(None);
         }
         // Without a buffer: a search is taken when the thread waits for one, and not measured otherwise.
-        let (sender, receiver) = sync_channel::<Arc<Batch>>(0);
+        let (sender, receiver) = sync_channel::<Arc<QuestionBatch>>(0);
         let failed = |error: &dyn std::fmt::Display| Error::Threads(error.to_string());
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "dyad-recall".to_owned());
         let pool = pool.start_handler(|_| yield_to_others(LOWEST_PRIORITY)).build();
@@ -57,7 +57,7 @@ impl LiveRecall {
     }
 
     /// Offers the search of a batch of one question that has been answered.
-    pub(super) fn offer(&self, batch: &Arc<Batch>) {
+    pub(super) fn offer(&self, batch: &Arc<QuestionBatch>) {
         let by_graph = batch.only_dense().is_some_and(|(params, _)| params.mode != SearchMode::Exact);
         if by_graph {
             _ = self.0.try_send(Arc::clone(batch));
@@ -66,8 +66,8 @@ impl LiveRecall {
 }
 
 /// Compares the served search with the exact one.
-fn compare(batch: &Batch) -> Result<ComparedSearch> {
-    let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), TIME);
+fn compare(batch: &QuestionBatch) -> Result<ComparedSearch> {
+    let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), TIME);
     let (Some((params, vector)), [item], [found]) =
         (batch.only_dense(), batch.items.as_slice(), batch.found.as_slice())
     else {

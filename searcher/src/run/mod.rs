@@ -39,7 +39,7 @@ mod stages;
 mod warm_up;
 
 pub use config::EngineConfig;
-pub use engine::{Admission, Engine};
+pub use engine::{Engine, QueuePolicy};
 pub use rerank::no_gain;
 pub use resources::pool::SlotLoad;
 pub(crate) use resources::reply_memory::ALL_REPLIES;

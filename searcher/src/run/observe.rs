@@ -7,19 +7,19 @@ use tokio::sync::watch;
 use super::engine::Engine;
 use super::resources::pool::SlotLoad;
 use super::served::readiness::{PAUSE, Readiness};
-use crate::memory::{IndexMemory, MemoryLimit, MemoryNeed};
-use crate::metrics::{CacheKind, Metrics};
+use crate::memory::{IndexMemory, MemoryNeed, ProcessMemoryLimit};
+use crate::metrics::{CacheKind, SearcherMetrics};
 use crate::question::QuestionCache;
 
 impl Engine {
     /// The limit of the process's memory, and what is needed of it.
-    pub fn memory(&self) -> (Option<&MemoryLimit>, MemoryNeed) {
+    pub fn memory(&self) -> (Option<&ProcessMemoryLimit>, MemoryNeed) {
         let indexes = self.indexes.iter().map(|index| IndexMemory::of(&index.snapshot())).sum();
         (self.process.limit.as_ref(), self.process.need(indexes))
     }
 
     /// What is counted.
-    pub fn metrics(&self) -> &Arc<Metrics> {
+    pub fn metrics(&self) -> &Arc<SearcherMetrics> {
         &self.metrics
     }
 

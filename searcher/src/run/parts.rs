@@ -8,8 +8,8 @@ use dyad_index::Snapshot;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::gather::{DenseSearch, Gather};
-use super::resources::cancellation::Cancellation;
-use super::resources::pool::{Class, Pool, finish};
+use super::resources::cancellation::SearchCancellation;
+use super::resources::pool::{RequestClass, SearchPools, finish};
 use super::stages::answer::Answers;
 use crate::error::Result;
 use crate::plan::SearchCost;
@@ -17,23 +17,23 @@ use crate::plan::SearchCost;
 /// Runs the parts of one call.
 #[derive(Debug)]
 pub(super) struct Jobs<'a> {
-    pool: &'a Pool,
-    pub(super) class: Class,
+    pool: &'a SearchPools,
+    pub(super) class: RequestClass,
     /// Of the whole call.
     cost: SearchCost,
     /// Held by the work itself, which still counts where it goes on after the client has left.
     permit: Arc<OwnedSemaphorePermit>,
-    pub(super) cancel: Arc<Cancellation>,
+    pub(super) cancel: Arc<SearchCancellation>,
     /// Whether its place is among batches and streams, which wait for their places and are not refused.
     pub(super) is_queued: bool,
 }
 
 impl<'a> Jobs<'a> {
     pub(super) fn new(
-        pool: &'a Pool,
-        (class, cost): (Class, SearchCost),
+        pool: &'a SearchPools,
+        (class, cost): (RequestClass, SearchCost),
         permit: OwnedSemaphorePermit,
-        cancel: Arc<Cancellation>,
+        cancel: Arc<SearchCancellation>,
     ) -> Self {
         Self { pool, class, cost, permit: Arc::new(permit), cancel, is_queued: false }
     }
@@ -48,9 +48,9 @@ impl<'a> Jobs<'a> {
         let permit = if self.is_queued {
             Arc::clone(&self.permit)
         } else {
-            Arc::new(self.pool.admit(Class::Bulk, cost.total(), self.cancel.left())?)
+            Arc::new(self.pool.admit(RequestClass::Bulk, cost.total(), self.cancel.left())?)
         };
-        let (class, cancel) = (Class::Bulk, Arc::clone(&self.cancel));
+        let (class, cancel) = (RequestClass::Bulk, Arc::clone(&self.cancel));
         Ok(Self { pool: self.pool, class, cost, permit, cancel, is_queued: self.is_queued })
     }
 
@@ -161,11 +161,11 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    fn jobs(pool: &Pool) -> (Jobs<'_>, CancelOnDrop) {
-        let (cancel, guard) = Cancellation::with_deadline(Instant::now(), Duration::from_secs(20));
+    fn jobs(pool: &SearchPools) -> (Jobs<'_>, CancelOnDrop) {
+        let (cancel, guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_secs(20));
         let cost = SearchCost::default();
-        let permit = pool.admit(Class::Interactive, cost.total(), Duration::from_hours(1)).unwrap();
-        (Jobs::new(pool, (Class::Interactive, cost), permit, cancel), guard)
+        let permit = pool.admit(RequestClass::Interactive, cost.total(), Duration::from_hours(1)).unwrap();
+        (Jobs::new(pool, (RequestClass::Interactive, cost), permit, cancel), guard)
     }
 
     type NoFilter = fn() -> Result<u32>;
@@ -176,7 +176,7 @@ mod tests {
     /// is done: any other order would wait for ever.
     #[tokio::test]
     async fn the_dense_part_waits_for_filter_and_vectors_and_not_for_bm25() {
-        let pool = Pool::with_threads(8, 2).unwrap();
+        let pool = SearchPools::with_threads(8, 2).unwrap();
         let (jobs, _guard) = jobs(&pool);
         let (filtered, after_filter) = oneshot::channel();
         let (begun, after_dense) = mpsc::channel();
@@ -203,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn parts_that_are_not_asked_for_do_not_run() {
-        let pool = Pool::with_threads(8, 1).unwrap();
+        let pool = SearchPools::with_threads(8, 1).unwrap();
         let (jobs, _guard) = jobs(&pool);
         let dense = |allowed: Arc<u32>| async move { if *allowed == 0 { Ok("dense") } else { Err(Error::Internal) } };
         let parts = jobs.run_parts(None::<NoFilter>, None::<NoPart>, async { Ok(()) }, Some(dense)).await.unwrap();
@@ -215,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_of_any_part_is_that_of_all() {
-        let pool = Pool::with_threads(8, 1).unwrap();
+        let pool = SearchPools::with_threads(8, 1).unwrap();
         let (jobs, _guard) = jobs(&pool);
         let fails = |name: &str| Err(Error::NoDocument(name.to_owned()));
         let ok = |_: &u32| Ok("ok");

@@ -11,11 +11,11 @@ use futures_util::{StreamExt as _, stream};
 use super::engine::Engine;
 use super::parts::Jobs;
 use super::stages::answer::{AnswerHit, Answers};
-use super::stages::batch::{Batch, micros};
+use super::stages::batch::{QuestionBatch, micros};
 use crate::error::{Error, Result};
 use crate::fusion::Fusion;
 use crate::fusion::reranked::{self, DEFAULT_RERANK_WEIGHT, LOGITS_ALONE, adds_logits};
-use crate::plan::Plan;
+use crate::plan::SearchPlan;
 use crate::reranker::Reranker;
 
 /// Bytes of a document that the cross encoder is given at most. It reads some hundred tokens.
@@ -46,7 +46,7 @@ impl Engine {
     /// Scores the best hits of the questions that ask for it, and orders them by these scores and their own; then every answer has its page of hits.
     pub(super) async fn rerank(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<QuestionBatch>,
         (mut answers, budget): Answers,
         jobs: &Jobs<'_>,
     ) -> Result<Answers> {
@@ -97,7 +97,7 @@ impl Engine {
     async fn scores(
         &self,
         (reranker, until): (&Reranker, Instant),
-        batch: &Arc<Batch>,
+        batch: &Arc<QuestionBatch>,
         (query, best): (&str, Vec<(usize, u32)>),
         jobs: &Jobs<'_>,
     ) -> Result<Vec<f32>> {
@@ -153,7 +153,7 @@ fn no_gain_note(measured: &RerankRecord) -> String {
     )
 }
 
-impl Batch {
+impl QuestionBatch {
     /// Whether a question asks for its best hits to be scored again.
     pub(super) fn reranks(&self) -> bool {
         self.items.iter().any(|item| item.plan.rerank_depth > 0)
@@ -186,7 +186,7 @@ fn reorder(hits: &mut Vec<AnswerHit>, logits: &[f32], weight: f64) {
 }
 
 /// Keeps the hits of the reply.
-fn page(hits: &mut Vec<AnswerHit>, plan: &Plan) {
+fn page(hits: &mut Vec<AnswerHit>, plan: &SearchPlan) {
     hits.drain(..plan.offset.min(hits.len()));
     hits.truncate(plan.k);
 }
@@ -226,7 +226,7 @@ mod tests {
     fn a_page_is_cut_from_what_was_ranked_again() {
         let plan = |k, offset| {
             let request = v1::SearchRequest { k, offset, rerank_depth: 6, ..Default::default() };
-            Plan::new(&request, Duration::from_secs(1), &[], Fusion::default())
+            SearchPlan::new(&request, Duration::from_secs(1), &[], Fusion::default())
         };
         let cut = |k, offset| {
             let mut all = hits("abcdef");

@@ -9,8 +9,8 @@ use dyad_proto::v1;
 
 use super::engine::Engine;
 use super::parts::Jobs;
-use super::resources::cancellation::Cancellation;
-use super::resources::pool::Class;
+use super::resources::cancellation::SearchCancellation;
+use super::resources::pool::RequestClass;
 use super::resources::reply_memory::ReplyBudget;
 use super::stages::answer::reply_document;
 use crate::error::{Error, Result};
@@ -31,9 +31,9 @@ impl Engine {
         let size = IndexSize::of(&snapshot);
         let filtering = request.filter.as_ref().map_or(Duration::ZERO, |asked| size.filter(&filter(asked)));
         let cost = SearchCost { filter: filtering, ..SearchCost::of_documents(request.count as usize) };
-        let class = Class::of(cost.total(), size);
+        let class = RequestClass::of(cost.total(), size);
         let permit = self.pool.admit(class, cost.total(), time)?;
-        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), time);
+        let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), time);
         let mut jobs = Jobs::new(&self.pool, (class, cost), permit, Arc::clone(&cancel));
         jobs.choose_threads(&snapshot);
         let request = Arc::new(request);

@@ -7,7 +7,7 @@ use dyad_proto::access::Caller;
 use dyad_proto::limits::MAX_QUERY_BYTES;
 use dyad_proto::v1;
 
-use super::engine::{Admission, Engine};
+use super::engine::{Engine, QueuePolicy};
 
 /// Questions of a warm-up: of several indexes together, and at least one of each.
 const QUESTIONS: usize = 24;
@@ -41,7 +41,7 @@ impl Engine {
                     index: index.name.to_string(),
                     ..v1::SearchRequest::default()
                 };
-                match self.search(request, &Caller::default(), Some(left), Admission::Refused).await {
+                match self.search(request, &Caller::default(), Some(left), QueuePolicy::Refused).await {
                     Ok(_) => answered += 1,
                     Err(error) => {
                         tracing::warn!(index = &*index.name, "the warm-up ends early: {error}");

@@ -17,7 +17,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::Instrument as _;
 
 use crate::metrics::CountedCall;
-use crate::run::{Admission, Answer, Engine, ReplyBudget, Turns};
+use crate::run::{Answer, Engine, QueuePolicy, ReplyBudget, Turns};
 
 /// Requests of one stream that are searched concurrently; their documents are read one after another.
 const STREAM_WIDTH: usize = 16;
@@ -48,9 +48,9 @@ fn reply<T>(message: T, budget: ReplyBudget) -> Response<T> {
 }
 
 /// A task that ends when it is dropped.
-struct Task<T>(JoinHandle<T>);
+struct AbortedTask<T>(JoinHandle<T>);
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for AbortedTask<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -71,7 +71,7 @@ impl Searcher for SearchService {
         let (time, caller) = (time(request.metadata()), Caller::of(&request)?);
         let request = request.into_inner();
         validate::search_request(&request)?;
-        let answered = self.engine.search(request, &caller, time, Admission::Refused).await;
+        let answered = self.engine.search(request, &caller, time, QueuePolicy::Refused).await;
         let (answer, budget) = answered.map_err(|error| error.told_to(&caller))?;
         Ok(reply(answer.into_response(), budget))
     }
@@ -113,7 +113,7 @@ impl Searcher for SearchService {
                         validate::search_request(&request)?;
                         let left =
                             deadline.map_or(LONGEST, |deadline| deadline.saturating_duration_since(Instant::now()));
-                        let search = engine.search(request, &caller, Some(left), Admission::Queued(turn));
+                        let search = engine.search(request, &caller, Some(left), QueuePolicy::Queued(turn));
                         Ok::<_, Status>(Box::pin(search).await.map_err(|error| error.told_to(&caller))?)
                     };
                     let (answer, budget) = answered.await.map_err(|status| of_request(id, &status))?;
@@ -124,7 +124,7 @@ impl Searcher for SearchService {
                 answered
             };
             // The transport polls the replies only while its client reads: without a task of its own a request would keep its place meanwhile.
-            let mut task = Task(tokio::spawn(answered.in_current_span()));
+            let mut task = AbortedTask(tokio::spawn(answered.in_current_span()));
             async move {
                 let answered = (&mut task.0).await;
                 (answered.unwrap_or_else(|_| Err(crate::Error::Internal.into())), end)

@@ -12,7 +12,7 @@ use dyad_proto::v1::Mode;
 use dyad_proto::v1::filter::Condition;
 use dyad_proto::v1::filter_value::Value;
 use dyad_searcher::Engine;
-use dyad_searcher::question::{QuestionTower, Towers};
+use dyad_searcher::question::{QuestionTower, QuestionTowers};
 use dyad_searcher::run::{EngineConfig, IndexPath};
 use serde_json::json;
 use tempfile::TempDir;
@@ -52,7 +52,7 @@ pub(crate) async fn guarded() -> Guarded {
     let encoder = encoder("f00d").await;
     let tower = QuestionTower::connect(&encoder.url, Credentials::default()).await.unwrap();
     let paths = ["all", "others"].map(|name| IndexPath { is_default: name == "all", ..IndexPath::new(&at(name)) });
-    let towers = Towers::new(vec![tower], false).unwrap();
+    let towers = QuestionTowers::new(vec![tower], false).unwrap();
     let config = EngineConfig { filter_cache: 1 << 20, ..EngineConfig::default() };
     let engine = Arc::new(Engine::open_all(paths.to_vec(), towers, config).unwrap());
     let options =

@@ -10,7 +10,7 @@ use dyad_proto::client::{AdminClient, ClientConfig};
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_proto::v1::filter::Condition;
-use dyad_searcher::question::{QuestionTower, Towers};
+use dyad_searcher::question::{QuestionTower, QuestionTowers};
 use dyad_searcher::run::{EngineConfig, IndexPath};
 use dyad_searcher::{Engine, Error};
 use serde_json::json;
@@ -45,9 +45,9 @@ fn write_all(directory: &Path, names: &[&str]) -> Vec<IndexPath> {
     all.enumerate().map(|(at, index)| IndexPath { is_default: at == 0, ..index }).collect()
 }
 
-async fn towers(services: &[&EncoderService]) -> Towers {
+async fn towers(services: &[&EncoderService]) -> QuestionTowers {
     let connected = services.iter().map(|service| QuestionTower::connect(&service.url, Credentials::default()));
-    Towers::new(futures_util::future::try_join_all(connected).await.unwrap(), false).unwrap()
+    QuestionTowers::new(futures_util::future::try_join_all(connected).await.unwrap(), false).unwrap()
 }
 
 /// A searcher over the indexes `zoo`, which is the default, and `alp` of one directory.
@@ -156,7 +156,7 @@ async fn a_name_that_is_unknown_or_none_is_refused_with_those_that_there_are() {
     // None of several is the default, where no one says which.
     let mut indexes = write_all(server.directory.path(), &NAMES);
     indexes[0].is_default = false;
-    let engine = Engine::open_all(indexes, Towers::default(), EngineConfig::default()).unwrap();
+    let engine = Engine::open_all(indexes, QuestionTowers::default(), EngineConfig::default()).unwrap();
     let error = engine.index("", &US).unwrap_err();
     assert_eq!(tonic::Status::from(engine.index("", &US).unwrap_err()).code(), tonic::Code::InvalidArgument);
     assert!(error.to_string().contains("none of several is the default. There are `alp`, `zoo`"), "{error}");
@@ -338,10 +338,10 @@ async fn an_index_without_a_tower_is_refused_unless_none_is_a_choice() {
     let error = open(vec![vectors.clone()], towers(&[&service]).await).unwrap_err();
     assert!(error.to_string().starts_with("the question tower does not match"), "{error}");
     let connected = async || QuestionTower::connect(&service.url, Credentials::default()).await.unwrap();
-    let twice = Towers::new(vec![connected().await, connected().await], false).unwrap_err().to_string();
+    let twice = QuestionTowers::new(vec![connected().await, connected().await], false).unwrap_err().to_string();
     assert!(twice.contains("two question towers are of the model `words` (fingerprint f00d)"), "{twice}");
 
-    let engine = Arc::new(open(both(), Towers::new(vec![connected().await], true).unwrap()).unwrap());
+    let engine = Arc::new(open(both(), QuestionTowers::new(vec![connected().await], true).unwrap()).unwrap());
     let Served { client, .. } = &serve(Arc::clone(&engine)).await;
     client.search(request(Mode::Dense, "river", 1)).await.unwrap();
     let error = client.search(of("vectors", request(Mode::Dense, "river", 1))).await.unwrap_err().to_string();
@@ -358,7 +358,7 @@ async fn an_index_without_a_tower_is_refused_unless_none_is_a_choice() {
 async fn indexes_that_cannot_be_opened_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let indexes = write_all(directory.path(), &["a", "b", "c"]);
-    let open = |indexes| Engine::open_all(indexes, Towers::default(), EngineConfig::default());
+    let open = |indexes| Engine::open_all(indexes, QuestionTowers::default(), EngineConfig::default());
     let same = indexes.iter().map(|index| IndexPath { name: "a".into(), ..index.clone() }).collect();
     let error = open(same).unwrap_err().to_string();
     assert!(error.contains("two indexes are named `a`: ") && error.contains("--index NAME=DIR"), "{error}");

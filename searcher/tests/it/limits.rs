@@ -6,7 +6,7 @@ use std::time::Duration;
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_proto::v1::searcher_client::SearcherClient as Generated;
-use dyad_searcher::run::{Admission, EngineConfig};
+use dyad_searcher::run::{EngineConfig, QueuePolicy};
 use futures_util::StreamExt as _;
 use tonic::Code;
 
@@ -81,7 +81,7 @@ async fn documents_that_no_reply_holds_are_refused_with_the_way_out() {
 async fn replies_share_a_memory_and_small_ones_pass() {
     let server = large().await;
     let large = request(Mode::Bm25, "number", 40);
-    let ask = |time| server.engine.search(large.clone(), &US, time, Admission::Refused);
+    let ask = |time| server.engine.search(large.clone(), &US, time, QueuePolicy::Refused);
     let (_answer, first) = ask(None).await.unwrap();
     let late = ask(Some(Duration::from_millis(300))).await.unwrap_err();
     assert_eq!(tonic::Status::from(late).code(), Code::DeadlineExceeded);
@@ -115,7 +115,7 @@ async fn large_replies_of_streams_do_not_wait_for_each_other() {
     }
     // What a searcher takes from a client that asks alone, while the heads wait for the tower.
     for _ in 0..3 {
-        server.engine.search(large.clone(), &US, Some(Duration::from_mins(1)), Admission::Refused).await.unwrap();
+        server.engine.search(large.clone(), &US, Some(Duration::from_mins(1)), QueuePolicy::Refused).await.unwrap();
     }
     server.encoder.released.send_replace(true);
     let read = |replies: tonic::Response<tonic::Streaming<v1::SearchStreamResponse>>| async {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyad_encoder::Compute;
-use dyad_encoder::serve::{Handle, Options};
+use dyad_encoder::serve::{Handle, ServedModelOptions};
 use dyad_proto::service::HttpConfig;
 use dyad_proto::v1::Mode;
-use dyad_searcher::question::{LocalOptions, QuestionTower, Towers};
+use dyad_searcher::question::{LocalOptions, QuestionTower, QuestionTowers};
 use dyad_searcher::run::{Engine, EngineConfig, IndexPath};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -57,12 +57,13 @@ async fn readiness_falls_for_good_when_the_model_thread_ends() {
         return;
     };
     let compute = Compute { threads: Some(1), ..Compute::default() };
-    let handle = tokio::task::spawn_blocking(move || Handle::start(Path::new(&model), Options::new(compute)));
+    let handle =
+        tokio::task::spawn_blocking(move || Handle::start(Path::new(&model), ServedModelOptions::new(compute)));
     let handle = handle.await.unwrap().unwrap();
     let index = tempfile::tempdir().unwrap();
     write_index(index.path(), 1, "f00d");
     // The index is of another model: BM25 answers.
-    let towers = Towers::new(vec![QuestionTower::running(handle.clone(), &compute)], true).unwrap();
+    let towers = QuestionTowers::new(vec![QuestionTower::running(handle.clone(), &compute)], true).unwrap();
     let engine = Engine::open_all(vec![IndexPath::new(index.path())], towers, EngineConfig::default());
     let engine = Arc::new(engine.unwrap());
     let served = serve(Arc::clone(&engine)).await;

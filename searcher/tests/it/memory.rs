@@ -5,8 +5,8 @@ use std::path::Path;
 use dyad_proto::client::{AdminClient, ClientConfig};
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
-use dyad_searcher::memory::{IndexMemory, MemoryLimit, ProcessMemory};
-use dyad_searcher::question::Towers;
+use dyad_searcher::memory::{IndexMemory, ProcessMemory, ProcessMemoryLimit};
+use dyad_searcher::question::QuestionTowers;
 use dyad_searcher::run::{EngineConfig, IndexPath};
 use dyad_searcher::{Engine, Error};
 use tonic::Code;
@@ -17,12 +17,12 @@ use crate::fixture::{US, documents, request, searcher, searcher_over, write_inde
 const OPTION: &str = "--memory-limit-mb";
 
 fn limited(bytes: u64) -> EngineConfig {
-    let memory = ProcessMemory { limit: Some(MemoryLimit::given(bytes, OPTION)), program: 7 << 20, buffers: 0 };
+    let memory = ProcessMemory { limit: Some(ProcessMemoryLimit::given(bytes, OPTION)), program: 7 << 20, buffers: 0 };
     EngineConfig { memory, ..EngineConfig::default() }
 }
 
 fn open(paths: Vec<IndexPath>, config: EngineConfig) -> Result<Engine, Error> {
-    Engine::open_all(paths, Towers::default(), config)
+    Engine::open_all(paths, QuestionTowers::default(), config)
 }
 
 /// What a searcher over the indexes needs.

@@ -7,7 +7,7 @@ use dyad_proto::client::Credentials;
 use dyad_proto::v1;
 use dyad_proto::v1::Mode;
 use dyad_searcher::question::QuestionTower;
-use dyad_searcher::run::{Admission, EngineConfig, Turns};
+use dyad_searcher::run::{EngineConfig, QueuePolicy, Turns};
 
 use crate::fixture::{US, encoder, encoder_at, encoder_of, open, request, searcher, searcher_with, write_index};
 
@@ -72,14 +72,15 @@ async fn an_index_that_is_not_there_is_named_with_the_way_to_make_one() {
 #[tokio::test]
 async fn more_requests_than_allowed_are_refused() {
     let server = searcher_with(EngineConfig { max_requests: 1, ..EngineConfig::default() }).await;
-    let many = (0..50).map(|_| server.engine.search(request(Mode::Hybrid, "river", 3), &US, None, Admission::Refused));
+    let many =
+        (0..50).map(|_| server.engine.search(request(Mode::Hybrid, "river", 3), &US, None, QueuePolicy::Refused));
     let results = futures_util::future::join_all(many).await;
     let busy = results
         .iter()
         .filter(|result| matches!(result, Err(dyad_searcher::Error::Busy { limit: 1, all: 1, .. })))
         .count();
     assert!(busy > 0 && results.iter().any(Result::is_ok), "{busy} of 50 were refused");
-    assert!(server.engine.search(request(Mode::Hybrid, "river", 3), &US, None, Admission::Refused).await.is_ok());
+    assert!(server.engine.search(request(Mode::Hybrid, "river", 3), &US, None, QueuePolicy::Refused).await.is_ok());
 }
 
 #[tokio::test]
@@ -88,13 +89,16 @@ async fn a_deadline_is_kept_when_the_tower_is_slow() {
     let time = Some(Duration::from_secs(4));
     let error = server
         .engine
-        .search(request(Mode::Dense, "sleep number 4", 3), &US, time, Admission::Refused)
+        .search(request(Mode::Dense, "sleep number 4", 3), &US, time, QueuePolicy::Refused)
         .await
         .unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::TowerLate(_)), "{error}");
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::DeadlineExceeded);
-    let (answer, _share) =
-        server.engine.search(request(Mode::Hybrid, "sleep number 4", 3), &US, time, Admission::Refused).await.unwrap();
+    let (answer, _share) = server
+        .engine
+        .search(request(Mode::Hybrid, "sleep number 4", 3), &US, time, QueuePolicy::Refused)
+        .await
+        .unwrap();
     assert_eq!(answer.hits[0].hit.key, "doc-04");
     assert!(answer.response.degraded_reason.contains("no question vector"));
 }
@@ -111,7 +115,7 @@ async fn a_queued_request_gives_the_tower_time_that_it_has() {
         }
         let (turn, _end) = Turns::default().add();
         let search = request(Mode::Hybrid, "sleep number 4", 3);
-        server.engine.search(search, &US, Some(time), Admission::Queued(turn)).await
+        server.engine.search(search, &US, Some(time), QueuePolicy::Queued(turn)).await
     };
     let release = async {
         tokio::time::sleep(time / 3).await;
@@ -130,13 +134,13 @@ async fn a_busy_tower_is_asked_once_and_its_callers_are_told_that_it_is_busy() {
     let started = std::time::Instant::now();
     let minute = Some(Duration::from_mins(1));
     let error =
-        server.engine.search(request(Mode::Dense, "crowd", 3), &US, minute, Admission::Refused).await.unwrap_err();
+        server.engine.search(request(Mode::Dense, "crowd", 3), &US, minute, QueuePolicy::Refused).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::TowerBusy { .. }), "{error}");
     assert!(error.to_string().ends_with("the model is too busy. Try again in 8 ms"), "{error}");
     assert_eq!(tonic::Status::from(error).code(), tonic::Code::ResourceExhausted);
     let (answer, _share) = server
         .engine
-        .search(request(Mode::Hybrid, "crowd number 4", 3), &US, minute, Admission::Refused)
+        .search(request(Mode::Hybrid, "crowd number 4", 3), &US, minute, QueuePolicy::Refused)
         .await
         .unwrap();
     assert_eq!(answer.hits[0].hit.key, "doc-04");
@@ -203,7 +207,8 @@ async fn a_tower_that_comes_later_is_waited_for() {
 async fn a_search_without_time_is_refused_and_never_partial() {
     let server = searcher().await;
     let none = Some(Duration::ZERO);
-    let error = server.engine.search(request(Mode::Bm25, "river", 3), &US, none, Admission::Refused).await.unwrap_err();
+    let error =
+        server.engine.search(request(Mode::Bm25, "river", 3), &US, none, QueuePolicy::Refused).await.unwrap_err();
     assert!(matches!(error, dyad_searcher::Error::Deadline(Duration::ZERO)), "{error}");
     let batch = vec![request(Mode::Bm25, "river", 3); 4];
     let error = server.engine.search_batch(batch, &US, none).await.unwrap_err();

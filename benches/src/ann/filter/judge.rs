@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_index::search::NodeSet;
 
 use super::attributes::{Attributes, Filter};
@@ -45,7 +45,7 @@ impl<'a> CellJudge<'a> {
         attributes: &Attributes,
         cell: Cell,
         scratch: &Path,
-        cancel: &Cancellation,
+        cancel: &JobCancellation,
     ) -> Result<Self> {
         let Ready { base, queries, truth, .. } = ready;
         let (k, metric) = (workload.k, workload.metric);

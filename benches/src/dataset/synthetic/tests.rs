@@ -64,7 +64,7 @@ fn clustered_rows_have_unit_length_and_clusters_of_zipf_sizes() {
     assert!((600..800).contains(&sizes[0]) && (280..420).contains(&sizes[1]), "{sizes:?}");
     // Neighbours share a cluster far more often than chance would have it.
     let queries = Matrix::new(64, base.values()[..50 * 64].to_vec());
-    let (found, _) = exact(&base, &queries, 5, Metric::Ip, &dyad_command::Cancellation::new()).unwrap();
+    let (found, _) = exact(&base, &queries, 5, Metric::Ip, &dyad_command::JobCancellation::new()).unwrap();
     let same = |query: usize| {
         found.row(query).iter().filter(|id| cluster_of(u64::from(**id)) == cluster_of(query as u64)).count()
     };

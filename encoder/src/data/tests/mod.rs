@@ -43,14 +43,14 @@ fn example(question: usize, positives: &[usize], negatives: &[usize]) -> Trainin
     }
 }
 
-fn built(examples: Vec<TrainingExample>) -> Arc<Pairs> {
+fn built(examples: Vec<TrainingExample>) -> Arc<TokenizedPairs> {
     let mut builder = PairsBuilder::new(tokenizer(), PairOptions::default());
     builder.extend(examples.into_iter().map(Ok::<_, Infallible>)).unwrap();
     Arc::new(builder.finish().unwrap())
 }
 
 /// `count` examples with a question, an answer and two negatives of their own.
-fn distinct(count: usize) -> Arc<Pairs> {
+fn distinct(count: usize) -> Arc<TokenizedPairs> {
     built((0..count).map(|number| example(number, &[number + 100], &[number + 300, number + 500])).collect())
 }
 

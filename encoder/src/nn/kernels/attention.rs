@@ -48,24 +48,24 @@ pub(super) fn attend(
     }
     let parts = exec.pieces(contexts.len() * tokens, SHARED);
     let (of_text, texts) = (tokens * 3 * inner, contexts.len() / (tokens * inner));
-    let attend = |piece: Piece<'_>| piece.attend(here, heads, tokens, bias);
+    let attend = |piece: AttentionPiece<'_>| piece.attend(here, heads, tokens, bias);
     if texts >= parts {
         let some = texts.div_ceil(parts);
         let pieces = all.chunks(some * of_text).zip(contexts.chunks_mut(some * tokens * inner));
-        exec.share(pieces.map(|(all, contexts)| Piece { all, from: 0, contexts }), attend);
+        exec.share(pieces.map(|(all, contexts)| AttentionPiece { all, from: 0, contexts }), attend);
     } else {
         let some = tokens.div_ceil(parts.div_ceil(texts.max(1))).next_multiple_of(QUERIES);
         let pieces = all.chunks_exact(of_text).zip(contexts.chunks_exact_mut(tokens * inner));
         let pieces = pieces.flat_map(|(all, contexts)| {
             let contexts = contexts.chunks_mut(some * inner).enumerate();
-            contexts.map(move |(number, contexts)| Piece { all, from: number * some, contexts })
+            contexts.map(move |(number, contexts)| AttentionPiece { all, from: number * some, contexts })
         });
         exec.share(pieces, attend);
     }
 }
 
 /// Some texts, or some queries of one.
-struct Piece<'a> {
+struct AttentionPiece<'a> {
     /// `[texts, s, 3 * inner]`.
     all: &'a [f32],
     /// The first query.
@@ -74,7 +74,7 @@ struct Piece<'a> {
     contexts: &'a mut [f32],
 }
 
-impl Piece<'_> {
+impl AttentionPiece<'_> {
     #[expect(unsafe_code, reason = "calls a function compiled for AVX-512, after the processor was checked")]
     fn attend(self, _: Avx512, heads: Heads, tokens: usize, bias: Option<&[f32]>) {
         let Self { all, from, contexts } = self;
@@ -260,7 +260,7 @@ fn softmax(scores: &mut [[f32; WIDTH]], tokens: usize, bias: Option<&[f32]>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::Pool;
+    use crate::nn::KernelPool;
 
     #[test]
     fn shared_work_gives_the_same() {
@@ -282,7 +282,8 @@ mod tests {
                 assert!(alone.iter().all(|value| value.is_finite()));
                 for threads in [2, 3, 5] {
                     let mut shared = room.clone();
-                    Pool::awake(threads).run(|| attend((here, Exec::SHARED), heads, &all, tokens, bias, &mut shared));
+                    KernelPool::awake(threads)
+                        .run(|| attend((here, Exec::SHARED), heads, &all, tokens, bias, &mut shared));
                     let alike = alone.iter().zip(&shared).all(|(a, b)| a.to_bits() == b.to_bits());
                     assert!(alike, "{texts} texts of {tokens} tokens by {threads}");
                 }

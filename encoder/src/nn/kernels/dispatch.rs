@@ -2,7 +2,7 @@
 
 use tch::{TchError, Tensor};
 
-use super::panels::Panels;
+use super::panels::WeightPanels;
 use super::product::F32Panels;
 use super::product_int8::Int8Panels;
 use super::simd::{Avx512, LANES, Vnni};
@@ -51,7 +51,7 @@ pub(in super::super) fn pack_weights(
     weight: &Tensor,
     bias: Option<&Tensor>,
     int8: bool,
-) -> Result<Option<Panels>, TchError> {
+) -> Result<Option<WeightPanels>, TchError> {
     let (outputs, inputs) = weight.size2()?;
     let bias = bias.map(memory::values);
     let (Some(values), false) = (memory::values(weight), matches!(bias, Some(None))) else { return Ok(None) };
@@ -61,16 +61,16 @@ pub(in super::super) fn pack_weights(
     }
     let inputs = inputs as usize;
     Ok(if int8 {
-        Vnni::found().and_then(|here| Int8Panels::of(here, values, inputs, bias)).map(Panels::Int8)
+        Vnni::found().and_then(|here| Int8Panels::of(here, values, inputs, bias)).map(WeightPanels::Int8)
     } else {
-        Avx512::found().map(|here| Panels::F32(F32Panels::of(here, values, inputs, bias)))
+        Avx512::found().map(|here| WeightPanels::F32(F32Panels::of(here, values, inputs, bias)))
     })
 }
 
 /// Rows `[n, in]` in f32 times a weight: `[n, out]`, activated.
 pub(in super::super) fn multiply(
     exec: Exec,
-    panels: &Panels,
+    panels: &WeightPanels,
     rows: &Tensor,
     activation: Option<HiddenActivation>,
 ) -> Result<Tensor, TchError> {
@@ -80,8 +80,8 @@ pub(in super::super) fn multiply(
 /// Rows `[n, in]` in f32 times a weight `[wide, in]`, activated, times another one, `[out, wide]`: `[n, out]`.
 pub(in super::super) fn fused_mlp(
     exec: Exec,
-    widen: &Panels,
-    narrow: &Panels,
+    widen: &WeightPanels,
+    narrow: &WeightPanels,
     rows: &Tensor,
     activation: HiddenActivation,
 ) -> Result<Tensor, TchError> {

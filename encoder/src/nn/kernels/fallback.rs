@@ -8,19 +8,23 @@ use crate::nn::exec::Exec;
 
 /// A weight as no kernel takes it.
 #[derive(Debug)]
-pub(in super::super) enum Panels {}
+pub(in super::super) enum FallbackPanels {}
 
 pub(in super::super) fn can_multiply(_: bool) -> bool {
     false
 }
 
-pub(in super::super) fn pack_weights(_: &Tensor, _: Option<&Tensor>, _: bool) -> Result<Option<Panels>, TchError> {
+pub(in super::super) fn pack_weights(
+    _: &Tensor,
+    _: Option<&Tensor>,
+    _: bool,
+) -> Result<Option<FallbackPanels>, TchError> {
     Ok(None)
 }
 
 pub(in super::super) fn multiply(
     _: Exec,
-    panels: &Panels,
+    panels: &FallbackPanels,
     _: &Tensor,
     _: Option<HiddenActivation>,
 ) -> Result<Tensor, TchError> {
@@ -43,8 +47,8 @@ pub(in super::super) fn attend(
 
 pub(in super::super) fn fused_mlp(
     _: Exec,
-    widen: &Panels,
-    _: &Panels,
+    widen: &FallbackPanels,
+    _: &FallbackPanels,
     _: &Tensor,
     _: HiddenActivation,
 ) -> Result<Tensor, TchError> {

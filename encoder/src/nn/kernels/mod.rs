@@ -43,10 +43,12 @@ mod tiles;
 #[cfg(target_arch = "x86_64")]
 pub(super) use dispatch::{add_norm, attend, can_attend, can_multiply, fused_mlp, multiply, pack_weights};
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use fallback::{Panels, add_norm, attend, can_attend, can_multiply, fused_mlp, multiply, pack_weights};
+pub(super) use fallback::{
+    FallbackPanels as WeightPanels, add_norm, attend, can_attend, can_multiply, fused_mlp, multiply, pack_weights,
+};
 pub(super) use memory::filled;
 #[cfg(target_arch = "x86_64")]
-pub(super) use panels::Panels;
+pub(super) use panels::WeightPanels;
 
 /// The largest magnitude in int8; -128 is left out, so that both signs reach as far.
 pub(super) const LARGEST: f32 = 127.0;

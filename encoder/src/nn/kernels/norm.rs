@@ -76,7 +76,7 @@ mod tests {
     use tch::{Device, Kind, Tensor};
 
     use super::*;
-    use crate::nn::Pool;
+    use crate::nn::KernelPool;
 
     #[test]
     fn rows_are_those_of_torch_in_f64() {
@@ -96,7 +96,7 @@ mod tests {
             let (of_weight, of_bias) = (values(&weight), values(&bias));
             let scale = Scale { weight: &of_weight, bias: &of_bias, epsilon: 1e-5 };
             let (of_x, of_other) = (values(&x), values(&other));
-            Pool::awake(3).run(|| normalise((here, Exec::SHARED), &of_x, &of_other, scale, &mut got));
+            KernelPool::awake(3).run(|| normalise((here, Exec::SHARED), &of_x, &of_other, scale, &mut got));
             let [x, other, weight, bias] = [x, other, weight, bias].map(|tensor| tensor.to_kind(Kind::Double));
             let expected = (x + other).layer_norm([width], Some(&weight), Some(&bias), 1e-5, false);
             let expected = Vec::<f64>::try_from(expected.flatten(0, -1)).unwrap();

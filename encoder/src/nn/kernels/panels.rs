@@ -10,13 +10,13 @@ use crate::nn::exec::Exec;
 
 /// A weight and its bias.
 #[derive(Debug)]
-pub(in super::super) enum Panels {
+pub(in super::super) enum WeightPanels {
     F32(F32Panels),
     /// Rounded to int8, as rows will be.
     Int8(Int8Panels),
 }
 
-impl Panels {
+impl WeightPanels {
     pub(super) fn inputs(&self) -> usize {
         match self {
             Self::F32(panels) => panels.inputs(),
@@ -119,7 +119,7 @@ mod tests {
 
     use super::super::simd::{Avx512, Vnni};
     use super::*;
-    use crate::nn::Pool;
+    use crate::nn::KernelPool;
 
     fn draw(size: [usize; 2]) -> Vec<f32> {
         let tensor = Tensor::randn(size.map(|size| size as i64), (Kind::Float, Device::Cpu));
@@ -127,10 +127,11 @@ mod tests {
     }
 
     /// A weight and a bias in each form that this processor has.
-    fn forms(inputs: usize, outputs: usize) -> Vec<Panels> {
+    fn forms(inputs: usize, outputs: usize) -> Vec<WeightPanels> {
         let (weight, bias) = (draw([outputs, inputs]), draw([1, outputs]));
-        let f32 = Avx512::found().map(|here| Panels::F32(F32Panels::of(here, &weight, inputs, Some(&bias))));
-        let int8 = Vnni::found().map(|here| Panels::Int8(Int8Panels::of(here, &weight, inputs, Some(&bias)).unwrap()));
+        let f32 = Avx512::found().map(|here| WeightPanels::F32(F32Panels::of(here, &weight, inputs, Some(&bias))));
+        let int8 =
+            Vnni::found().map(|here| WeightPanels::Int8(Int8Panels::of(here, &weight, inputs, Some(&bias)).unwrap()));
         if f32.is_none() || int8.is_none() {
             println!("skipped: this processor has no AVX-512, or no VNNI");
         }
@@ -159,7 +160,7 @@ mod tests {
                 let expected = multiplied(Exec::ONE_THREAD);
                 assert!(expected.iter().all(|value| value.is_finite()));
                 for threads in [2, 3] {
-                    let got = Pool::awake(threads).run(|| multiplied(Exec::SHARED));
+                    let got = KernelPool::awake(threads).run(|| multiplied(Exec::SHARED));
                     assert!(same(&got, &expected), "{rows} x {inputs} -> {outputs} by {threads}");
                 }
             }
@@ -180,7 +181,7 @@ mod tests {
                 };
                 let expected = both(Exec::ONE_THREAD);
                 for threads in [2, 3] {
-                    let got = Pool::awake(threads).run(|| {
+                    let got = KernelPool::awake(threads).run(|| {
                         assert!(Exec::SHARED.pieces(rows * 384 * 1536, widen.worth_sharing()) > 1);
                         both(Exec::SHARED)
                     });
@@ -202,7 +203,7 @@ mod tests {
                 narrow.multiply(Exec::ONE_THREAD, &between, None, &mut expected);
                 for threads in 1..=3 {
                     let mut got = vec![f32::NAN; rows * 32];
-                    Pool::awake(threads).run(|| widen.fused_mlp(Exec::SHARED, narrow, &x, activation, &mut got));
+                    KernelPool::awake(threads).run(|| widen.fused_mlp(Exec::SHARED, narrow, &x, activation, &mut got));
                     assert!(same(&got, &expected), "{rows} rows by {threads}");
                 }
             }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::activation::activate;
 use super::simd::{Avx512, LANES, load, store};
-use super::tiles::{BLOCK, Line, REGISTERS, ROWS, WIDTH, by_panel};
+use super::tiles::{BLOCK, CacheLine, REGISTERS, ROWS, WIDTH, by_panel};
 use crate::config::HiddenActivation;
 
 /// Inputs of one tile at most; a panel of this many is 288 KiB.
@@ -22,14 +22,14 @@ pub(in super::super) struct F32Panels {
     inputs: usize,
     outputs: usize,
     /// `[panels, inputs]` of 48 outputs; zeros after the last one.
-    weight: Vec<[Line; REGISTERS]>,
+    weight: Vec<[CacheLine; REGISTERS]>,
     /// `[panels]` of 48 outputs.
-    bias: Vec<[Line; REGISTERS]>,
+    bias: Vec<[CacheLine; REGISTERS]>,
 }
 
 /// Position and operation of a tile.
 #[derive(Debug, Clone, Copy)]
-struct Tile {
+struct ProductTile {
     panel: usize,
     /// The first row, among those of the block.
     row: usize,
@@ -46,7 +46,7 @@ impl F32Panels {
     pub(super) fn of(_: Avx512, weight: &[f32], inputs: usize, bias: Option<&[f32]>) -> Self {
         let outputs = weight.len() / inputs;
         let count = outputs.div_ceil(WIDTH);
-        let zeros = [Line([0.0; LANES]); REGISTERS];
+        let zeros = [CacheLine([0.0; LANES]); REGISTERS];
         let mut packed = vec![zeros; count * inputs];
         for (output, row) in weight.chunks_exact(inputs).enumerate() {
             let (register, lane) = (output % WIDTH / LANES, output % LANES);
@@ -90,7 +90,8 @@ impl F32Panels {
                 let end = (first + depth).min(self.inputs);
                 let activation = if end == self.inputs { activation } else { None };
                 for panel in panels.clone() {
-                    let mut tile = Tile { panel, row: 0, first, end, column: (panel - panels.start) * WIDTH, columns };
+                    let mut tile =
+                        ProductTile { panel, row: 0, first, end, column: (panel - panels.start) * WIDTH, columns };
                     while tile.row < count {
                         tile.row += match count - tile.row {
                             ROWS.. => self.tile::<ROWS>(tile, rows, activation, outputs),
@@ -110,12 +111,12 @@ impl F32Panels {
     #[target_feature(enable = "avx512f")]
     fn tile<const R: usize>(
         &self,
-        tile: Tile,
+        tile: ProductTile,
         rows: &[f32],
         activation: Option<HiddenActivation>,
         outputs: &mut [f32],
     ) -> usize {
-        let Tile { panel, row, first, end, column, columns } = tile;
+        let ProductTile { panel, row, first, end, column, columns } = tile;
         let weight = &self.weight[panel * self.inputs..][first..end];
         let mut inputs: [&[f32]; R] = [&[]; R];
         for number in 0..R {
@@ -142,7 +143,7 @@ impl F32Panels {
     #[target_feature(enable = "avx512f")]
     fn put(
         &self,
-        tile: Tile,
+        tile: ProductTile,
         activation: Option<HiddenActivation>,
         sums: &[__m512; REGISTERS],
         place: &mut [f32; WIDTH],
@@ -165,7 +166,7 @@ impl F32Panels {
 #[expect(unsafe_code, reason = "bounds of each of eight rows cost more registers than there are")]
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn summed<const R: usize>(rows: &[&[f32]; R], panel: &[[Line; REGISTERS]]) -> [[__m512; REGISTERS]; R] {
+fn summed<const R: usize>(rows: &[&[f32]; R], panel: &[[CacheLine; REGISTERS]]) -> [[__m512; REGISTERS]; R] {
     let mut sums = [[_mm512_setzero_ps(); REGISTERS]; R];
     let mut values = [std::ptr::null::<f32>(); R];
     for number in 0..R {

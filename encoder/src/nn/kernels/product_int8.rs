@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::activation::activate;
 use super::quantize;
 use super::simd::{LANES, Vnni, load, store};
-use super::tiles::{BLOCK, Line, REGISTERS, ROWS, WIDTH, by_panel};
+use super::tiles::{BLOCK, CacheLine, REGISTERS, ROWS, WIDTH, by_panel};
 use crate::config::HiddenActivation;
 
 /// Inputs that one lane of a register holds.
@@ -26,7 +26,7 @@ const MOST_INPUTS: usize = 1 << 17;
 /// A line of the cache: four inputs of 16 outputs.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Bytes([[i8; FOUR]; LANES]);
+struct PackedInt8Line([[i8; FOUR]; LANES]);
 
 /// A line of the cache: sums of 16 outputs.
 #[derive(Debug, Clone, Copy)]
@@ -42,18 +42,18 @@ pub(in super::super) struct Int8Panels {
     padded: usize,
     outputs: usize,
     /// `[panels, padded inputs / 4]` of 48 outputs; zeros after the last one.
-    weight: Vec<[Bytes; REGISTERS]>,
+    weight: Vec<[PackedInt8Line; REGISTERS]>,
     /// `[panels]` of 48 outputs: what sums begin with.
     first: Vec<[Sums; REGISTERS]>,
     /// `[panels]` of 48 outputs: what one step of the output's weights is worth.
-    steps: Vec<[Line; REGISTERS]>,
+    steps: Vec<[CacheLine; REGISTERS]>,
     /// `[panels]` of 48 outputs.
-    bias: Vec<[Line; REGISTERS]>,
+    bias: Vec<[CacheLine; REGISTERS]>,
 }
 
 /// Position of a tile.
 #[derive(Debug, Clone, Copy)]
-struct Tile {
+struct Int8Tile {
     panel: usize,
     /// The first row.
     row: usize,
@@ -81,7 +81,7 @@ impl Int8Panels {
         let count = outputs.div_ceil(WIDTH);
         let (mut numbers, mut steps) = (vec![0; outputs * padded], vec![0.0; outputs]);
         quantize::round(here.avx512(), &widened(weight, inputs, padded), padded, &mut numbers, &mut steps);
-        let mut packed = vec![[Bytes([[0; FOUR]; LANES]); REGISTERS]; count * fours];
+        let mut packed = vec![[PackedInt8Line([[0; FOUR]; LANES]); REGISTERS]; count * fours];
         let mut first = vec![[Sums([0; LANES]); REGISTERS]; count];
         for (output, row) in numbers.chunks_exact(padded).enumerate() {
             let (panel, register, lane) = (output / WIDTH, output % WIDTH / LANES, output % LANES);
@@ -90,7 +90,7 @@ impl Int8Panels {
             }
             first[panel][register].0[lane] = row.iter().map(|number| -128 * i32::from(*number)).sum();
         }
-        let bias = bias.map_or_else(|| vec![[Line([0.0; LANES]); REGISTERS]; count], by_panel);
+        let bias = bias.map_or_else(|| vec![[CacheLine([0.0; LANES]); REGISTERS]; count], by_panel);
         Some(Self { here, inputs, padded, outputs, weight: packed, first, steps: by_panel(&steps), bias })
     }
 
@@ -136,7 +136,7 @@ impl Int8Panels {
     ) {
         let count = rows.steps.len();
         for panel in panels.clone() {
-            let mut tile = Tile { panel, row: 0, column: (panel - panels.start) * WIDTH, columns };
+            let mut tile = Int8Tile { panel, row: 0, column: (panel - panels.start) * WIDTH, columns };
             while tile.row < count {
                 tile.row += match count - tile.row {
                     ROWS.. => self.tile::<ROWS>(tile, rows, activation, outputs),
@@ -154,12 +154,12 @@ impl Int8Panels {
     #[target_feature(enable = "avx512f,avx512vnni")]
     fn tile<const R: usize>(
         &self,
-        tile: Tile,
+        tile: Int8Tile,
         rows: &Quantized<'_>,
         activation: Option<HiddenActivation>,
         outputs: &mut [f32],
     ) -> usize {
-        let Tile { panel, row, column, columns } = tile;
+        let Int8Tile { panel, row, column, columns } = tile;
         let fours = self.padded / FOUR;
         let weight = &self.weight[panel * fours..][..fours];
         let mut values: [&[[u8; FOUR]]; R] = [&[]; R];
@@ -226,7 +226,7 @@ fn widened(rows: &[f32], inputs: usize, padded: usize) -> Cow<'_, [f32]> {
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn summed<const R: usize>(
     rows: &[&[[u8; FOUR]]; R],
-    panel: &[[Bytes; REGISTERS]],
+    panel: &[[PackedInt8Line; REGISTERS]],
     first: &[Sums; REGISTERS],
 ) -> [[__m512i; REGISTERS]; R] {
     let mut sums = [[sums_of(&first[0]), sums_of(&first[1]), sums_of(&first[2])]; R];
@@ -252,7 +252,7 @@ fn summed<const R: usize>(
 #[expect(unsafe_code, reason = "vector load")]
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn bytes_of(line: &Bytes) -> __m512i {
+fn bytes_of(line: &PackedInt8Line) -> __m512i {
     // SAFETY: a line is 64 bytes at an address that is a multiple of 64, which is what the instruction reads.
     unsafe { _mm512_load_si512((&raw const *line).cast()) }
 }

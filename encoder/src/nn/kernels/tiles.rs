@@ -14,11 +14,11 @@ pub(super) const BLOCK: usize = 64;
 /// A line of the cache.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-pub(super) struct Line(pub(super) [f32; LANES]);
+pub(super) struct CacheLine(pub(super) [f32; LANES]);
 
 /// One value per output, in panels; zeros after the last one.
-pub(super) fn by_panel(values: &[f32]) -> Vec<[Line; REGISTERS]> {
-    let mut panels = vec![[Line([0.0; LANES]); REGISTERS]; values.len().div_ceil(WIDTH)];
+pub(super) fn by_panel(values: &[f32]) -> Vec<[CacheLine; REGISTERS]> {
+    let mut panels = vec![[CacheLine([0.0; LANES]); REGISTERS]; values.len().div_ceil(WIDTH)];
     for (output, value) in values.iter().enumerate() {
         panels[output / WIDTH][output % WIDTH / LANES].0[output % LANES] = *value;
     }

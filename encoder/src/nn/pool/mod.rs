@@ -23,7 +23,7 @@ use crate::error::Error;
 
 /// When threads wake and sleep.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct WakeTimes {
     /// A pass that has taken that long is worth waking helpers for, one with each kernel.
     long: Duration,
     /// How long a helper spins while passes are under way: longer than a pass computes what it does not share.
@@ -33,14 +33,15 @@ struct Times {
 }
 
 /// To wake a thread takes about 50 microseconds.
-const TIMES: Times = Times { long: Duration::from_micros(100), spin: Duration::from_micros(200), idle: Duration::ZERO };
+const TIMES: WakeTimes =
+    WakeTimes { long: Duration::from_micros(100), spin: Duration::from_micros(200), idle: Duration::ZERO };
 
 /// Rounds of a spinning thread between two readings of the clock.
 const ROUNDS: usize = 64;
 
 /// What passes and helpers know of each other.
 #[derive(Debug)]
-struct Shared {
+struct SharedPool {
     slots: Box<[Slot]>,
     /// Passes under way.
     passes: AtomicUsize,
@@ -48,7 +49,7 @@ struct Shared {
     awake: AtomicUsize,
     /// Helpers that spin, or compute a piece of any pass.
     active: AtomicUsize,
-    times: Times,
+    times: WakeTimes,
     /// Helpers that were called and have not woken yet.
     called: Mutex<usize>,
     wake: Condvar,
@@ -57,37 +58,37 @@ struct Shared {
 
 /// The pass that a thread computes.
 #[derive(Debug)]
-struct Pass {
-    shared: Arc<Shared>,
+struct ForwardPass {
+    shared: Arc<SharedPool>,
     slot: usize,
     since: Instant,
 }
 
 thread_local! {
-    static HERE: RefCell<Option<Pass>> = const { RefCell::new(None) };
+    static HERE: RefCell<Option<ForwardPass>> = const { RefCell::new(None) };
 }
 
 /// The threads of one model: a pass on each, or fewer passes and helpers.
 #[derive(Debug, Clone)]
-pub(crate) struct Pool(Arc<Threads>);
+pub(crate) struct KernelPool(Arc<KernelThreads>);
 
 #[derive(Debug)]
-struct Threads {
-    shared: Arc<Shared>,
+struct KernelThreads {
+    shared: Arc<SharedPool>,
     helpers: Vec<JoinHandle<()>>,
 }
 
-impl Pool {
+impl KernelPool {
     /// Starts helpers: one fewer than `threads`, since each pass has a thread already. Torch's operators on each of them run on it alone, since threads
     /// of theirs would wait for more work in a loop, and take the cores from the kernels.
     pub(crate) fn new(threads: usize) -> Result<Self, Error> {
         Self::with_times(threads, TIMES)
     }
 
-    fn with_times(threads: usize, times: Times) -> Result<Self, Error> {
+    fn with_times(threads: usize, times: WakeTimes) -> Result<Self, Error> {
         // libtorch keeps the last number of operator threads that any thread has set, for threads to come.
         let _kept = OperatorThreads::kept();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedPool {
             slots: (0..threads).map(|_| Slot::new()).collect(),
             passes: AtomicUsize::new(0),
             awake: AtomicUsize::new(0),
@@ -97,7 +98,7 @@ impl Pool {
             wake: Condvar::new(),
             ended: AtomicBool::new(false),
         });
-        let mut pool = Threads { shared, helpers: Vec::new() };
+        let mut pool = KernelThreads { shared, helpers: Vec::new() };
         let (ready, all_ready) = mpsc::sync_channel::<()>(1);
         for number in 1..threads {
             let (shared, ready) = (Arc::clone(&pool.shared), ready.clone());
@@ -138,8 +139,8 @@ impl Pool {
         let shared = &self.0.shared;
         let slot = shared.slots.iter().position(Slot::take);
         shared.passes.fetch_add(1, Ordering::Relaxed);
-        let here = slot.map(|slot| Pass { shared: Arc::clone(shared), slot, since: Instant::now() });
-        let _running = Running { shared, slot, before: HERE.replace(here) };
+        let here = slot.map(|slot| ForwardPass { shared: Arc::clone(shared), slot, since: Instant::now() });
+        let _running = PassUnderWay { shared, slot, before: HERE.replace(here) };
         pass()
     }
 
@@ -156,7 +157,7 @@ impl Pool {
     /// A pool whose helpers are awake and stay so.
     #[cfg(test)]
     pub(crate) fn awake(threads: usize) -> Self {
-        let pool = Self::with_times(threads, Times { spin: Duration::MAX, idle: Duration::MAX, ..TIMES }).unwrap();
+        let pool = Self::with_times(threads, WakeTimes { spin: Duration::MAX, idle: Duration::MAX, ..TIMES }).unwrap();
         (1..threads).for_each(|_| pool.0.shared.call());
         while pool.0.shared.active.load(Ordering::Relaxed) + 1 < threads {
             std::thread::yield_now();
@@ -165,7 +166,7 @@ impl Pool {
     }
 }
 
-impl Drop for Threads {
+impl Drop for KernelThreads {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
         drop(self.shared.called());
@@ -187,13 +188,13 @@ fn one_operator_thread() -> Option<OperatorThreads> {
 }
 
 /// A pass under way; what this thread was at before comes back when it is dropped.
-struct Running<'a> {
-    shared: &'a Shared,
+struct PassUnderWay<'a> {
+    shared: &'a SharedPool,
     slot: Option<usize>,
-    before: Option<Pass>,
+    before: Option<ForwardPass>,
 }
 
-impl Drop for Running<'_> {
+impl Drop for PassUnderWay<'_> {
     fn drop(&mut self) {
         HERE.set(self.before.take());
         self.shared.passes.fetch_sub(1, Ordering::Relaxed);
@@ -207,7 +208,7 @@ impl Drop for Running<'_> {
 /// may be more, and the pass is long, one more is woken.
 pub(in crate::nn) fn threads_here(most: usize) -> usize {
     HERE.with_borrow(|here| {
-        let Some(Pass { shared, since, .. }) = here else { return 1 };
+        let Some(ForwardPass { shared, since, .. }) = here else { return 1 };
         let wanted = most.saturating_sub(1).min(shared.most_helpers());
         if wanted > shared.awake.load(Ordering::Relaxed) && since.elapsed() >= shared.times.long {
             shared.call();
@@ -245,7 +246,7 @@ pub(in crate::nn) fn share<T: Send>(pieces: impl Iterator<Item = T>, one: impl F
 }
 
 /// The pass of this thread, which is its pass again when this is dropped.
-struct Hidden(Option<Pass>);
+struct Hidden(Option<ForwardPass>);
 
 impl Drop for Hidden {
     fn drop(&mut self) {
@@ -253,7 +254,7 @@ impl Drop for Hidden {
     }
 }
 
-impl Shared {
+impl SharedPool {
     fn called(&self) -> MutexGuard<'_, usize> {
         self.called.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ const OPEN: usize = 1;
 const INSIDE: usize = 2;
 
 /// Takes pieces until there are none.
-type Job = dyn Fn() + Sync;
+type PieceJob = dyn Fn() + Sync;
 
 /// Where one pass gives pieces.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Slot {
     taken: AtomicBool,
     state: AtomicUsize,
     /// Written by the pass while the slot is closed and nobody is inside, read by those inside.
-    job: UnsafeCell<Option<*const Job>>,
+    job: UnsafeCell<Option<*const PieceJob>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -38,7 +38,7 @@ unsafe impl Sync for Slot {}
 unsafe impl Send for Slot {}
 
 /// An open slot; when it is dropped, it is closed and nobody is inside.
-pub(super) struct Opened<'a>(&'a Slot);
+pub(super) struct OpenSlot<'a>(&'a Slot);
 
 /// A helper inside of a slot, which it closes when it leaves: a job returns when no pieces are left.
 struct Inside<'a>(&'a Slot);
@@ -71,14 +71,14 @@ impl Slot {
     ///
     /// No other guard of this slot may exist, and this one must be dropped before `job`, and not be forgotten.
     #[expect(unsafe_code, reason = "hands work with borrows to other threads")]
-    pub(super) unsafe fn open<'a>(&'a self, job: &'a (dyn Fn() + Sync + 'a)) -> Opened<'a> {
+    pub(super) unsafe fn open<'a>(&'a self, job: &'a (dyn Fn() + Sync + 'a)) -> OpenSlot<'a> {
         *self.panic() = None;
         // SAFETY: only the lifetime differs. When the guard is dropped, nobody runs `job` and nobody will, and the caller drops it before `job`.
-        let job = unsafe { std::mem::transmute::<&'a (dyn Fn() + Sync + 'a), &'static Job>(job) };
+        let job = unsafe { std::mem::transmute::<&'a (dyn Fn() + Sync + 'a), &'static PieceJob>(job) };
         // SAFETY: the slot is closed and nobody is inside, since the last guard was dropped.
         unsafe { *self.job.get() = Some(job) };
         self.state.store(OPEN, Ordering::Release);
-        Opened(self)
+        OpenSlot(self)
     }
 
     /// Takes pieces if the slot is open. Whether it was.
@@ -114,7 +114,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-impl Drop for Opened<'_> {
+impl Drop for OpenSlot<'_> {
     fn drop(&mut self) {
         let state = &self.0.state;
         state.fetch_and(!OPEN, Ordering::Relaxed);

@@ -17,12 +17,12 @@ fn squares(count: usize) {
 #[test]
 fn operators_have_one_thread_inside_and_as_many_as_before_outside() {
     tch::set_num_threads(2);
-    let pool = Pool::new(3).unwrap();
+    let pool = KernelPool::new(3).unwrap();
     assert_eq!(tch::get_num_threads(), 2);
     assert_eq!(pool.run(tch::get_num_threads), 1);
     assert_eq!(tch::get_num_threads(), 2);
     assert_eq!(std::thread::spawn(tch::get_num_threads).join().unwrap(), 2);
-    let (pool, all, of_helpers) = (Pool::awake(3), Barrier::new(3), Mutex::new(Vec::new()));
+    let (pool, all, of_helpers) = (KernelPool::awake(3), Barrier::new(3), Mutex::new(Vec::new()));
     pool.share_long([(); 3].into_iter(), |()| {
         all.wait();
         of_helpers.lock().unwrap().push(tch::get_num_threads());
@@ -33,7 +33,7 @@ fn operators_have_one_thread_inside_and_as_many_as_before_outside() {
 /// Three pieces that wait for each other need three threads.
 #[test]
 fn helpers_take_pieces() {
-    let awake = Pool::awake(3);
+    let awake = KernelPool::awake(3);
     let (all, threads) = (Barrier::new(3), Mutex::new(HashSet::<ThreadId>::new()));
     awake.run(|| {
         share(0..3, |_| {
@@ -43,7 +43,7 @@ fn helpers_take_pieces() {
     });
     assert_eq!(threads.into_inner().unwrap().len(), 3);
     // A long pass wakes one with each kernel that could use it.
-    let asleep = Pool::new(3).unwrap();
+    let asleep = KernelPool::new(3).unwrap();
     asleep.run(|| {
         let begun = Instant::now();
         while threads_here(8) < 3 {
@@ -63,7 +63,7 @@ fn helpers_take_pieces() {
 
 #[test]
 fn a_short_pass_wakes_nobody_and_computes_alone() {
-    let pool = Pool::with_times(4, Times { long: Duration::from_mins(10), ..TIMES }).unwrap();
+    let pool = KernelPool::with_times(4, WakeTimes { long: Duration::from_mins(10), ..TIMES }).unwrap();
     pool.run(|| {
         assert_eq!(threads_here(8), 1);
         squares(100);
@@ -75,7 +75,7 @@ fn a_short_pass_wakes_nobody_and_computes_alone() {
 
 #[test]
 fn a_piece_may_share_and_does_so_alone() {
-    Pool::awake(3).run(|| {
+    KernelPool::awake(3).run(|| {
         share(0..50, |_| {
             assert_eq!(threads_here(8), 1);
             squares(20);
@@ -86,7 +86,7 @@ fn a_piece_may_share_and_does_so_alone() {
 
 #[test]
 fn helpers_leave_when_passes_need_the_threads() {
-    let pool = Pool::awake(2);
+    let pool = KernelPool::awake(2);
     let shared = Arc::clone(&pool.0.shared);
     assert_eq!(pool.free_threads(), 2);
     pool.run(|| {
@@ -110,7 +110,7 @@ fn helpers_leave_when_passes_need_the_threads() {
 
 #[test]
 fn a_panic_reaches_the_pass_whoever_had_the_piece() {
-    let pool = Pool::awake(3);
+    let pool = KernelPool::awake(3);
     for _ in 0..100 {
         let caught = catch_unwind(AssertUnwindSafe(|| {
             pool.run(|| share(0..64, |piece| assert!(piece != 40, "piece {piece}")));
@@ -123,8 +123,8 @@ fn a_panic_reaches_the_pass_whoever_had_the_piece() {
 /// Many kernels of many passes, on more threads than the pool has.
 #[test]
 fn passes_at_once_do_not_meet() {
-    let new = |threads| Pool::new(threads).unwrap();
-    for (pool, passes) in [(new(1), 3), (new(2), 4), (new(4), 6), (new(4), 2), (Pool::awake(4), 2)] {
+    let new = |threads| KernelPool::new(threads).unwrap();
+    for (pool, passes) in [(new(1), 3), (new(2), 4), (new(4), 6), (new(4), 2), (KernelPool::awake(4), 2)] {
         std::thread::scope(|scope| {
             for at in 0..passes {
                 let pool = pool.clone();

@@ -9,16 +9,16 @@ use axum::http::StatusCode;
 use dyad_proto::limits::MAX_MESSAGE_BYTES;
 use dyad_proto::service::HttpAccess;
 use dyad_proto::service::deadline::LONGEST;
-use dyad_proto::service::http_request::{Received, read_body, timeout};
+use dyad_proto::service::http_request::{ReceivedBody, read_body, timeout};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use super::refusal::Refusal;
+use super::refusal::EncoderRefusal;
 use crate::model::ModelInfo;
 use crate::serve::handle::Handle;
 
 /// State shared by the routes.
 #[derive(Debug)]
-pub(super) struct App {
+pub(super) struct EncoderApp {
     pub(super) handle: Handle,
     pub(super) access: HttpAccess,
     /// Room for bodies.
@@ -33,7 +33,7 @@ pub(super) struct App {
 
 /// A request for the model that was read and checked.
 #[derive(Debug)]
-pub(super) struct Taken<'a, T> {
+pub(super) struct TakenRequest<'a, T> {
     pub(super) parsed: T,
     /// Every wait of the request ends by then.
     pub(super) deadline: Instant,
@@ -43,26 +43,27 @@ pub(super) struct Taken<'a, T> {
     pub(super) under_way: SemaphorePermit<'a>,
 }
 
-impl App {
+impl EncoderApp {
     /// Takes in a request for the model. A body may be large: it is not parsed on the runtime's threads.
     pub(super) async fn take<T: Send + 'static>(
         &self,
         request: Request,
-        parse: fn(&[u8], &ModelInfo) -> Result<T, Refusal>,
-    ) -> Result<Taken<'_, T>, Refusal> {
+        parse: fn(&[u8], &ModelInfo) -> Result<T, EncoderRefusal>,
+    ) -> Result<TakenRequest<'_, T>, EncoderRefusal> {
         let time = timeout(request.headers());
-        let time = time.map_err(|reason| Refusal::invalid(StatusCode::BAD_REQUEST, "invalid_timeout", reason))?;
+        let time =
+            time.map_err(|reason| EncoderRefusal::invalid(StatusCode::BAD_REQUEST, "invalid_timeout", reason))?;
         let deadline = Instant::now() + time.unwrap_or(LONGEST);
         let under_way = self.requests.try_acquire().map_err(|_| {
-            Refusal::busy("requests_full", "too many requests are under way. Try again later with back-off")
+            EncoderRefusal::busy("requests_full", "too many requests are under way. Try again later with back-off")
         })?;
         let received = read_body(request, MAX_MESSAGE_BYTES, &self.bodies, deadline).await?;
         let model = self.handle.info().clone();
         let parsed = move || {
-            let Received { bytes, room } = received;
+            let ReceivedBody { bytes, room } = received;
             parse(&bytes, &model).map(|parsed| (parsed, room))
         };
         let (parsed, room) = self.handle.compute(deadline, parsed).await??;
-        Ok(Taken { parsed, deadline, room, under_way })
+        Ok(TakenRequest { parsed, deadline, room, under_way })
     }
 }

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use dyad_proto::limits::MAX_TEXT_BYTES;
 use serde::de::{self, DeserializeOwned};
 
-use super::refusal::Refusal;
+use super::refusal::EncoderRefusal;
 use crate::model::ModelInfo;
 
 /// How the message begins where the input has more than the bounds that gRPC has too. serde hands a reader's error on as
@@ -12,8 +12,8 @@ use crate::model::ModelInfo;
 pub(super) const TOO_MUCH: &str = "expected at most ";
 
 /// Reads a body, which is an object with at least the field `required`.
-pub(super) fn read<T: DeserializeOwned>(bytes: &[u8], required: &str) -> Result<T, Refusal> {
-    let bad = |code, message: String| Refusal::invalid(StatusCode::BAD_REQUEST, code, message);
+pub(super) fn read<T: DeserializeOwned>(bytes: &[u8], required: &str) -> Result<T, EncoderRefusal> {
+    let bad = |code, message: String| EncoderRefusal::invalid(StatusCode::BAD_REQUEST, code, message);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         bad("invalid_utf8", format!("the body is not UTF-8: byte {} begins no character", error.valid_up_to()))
     })?;
@@ -38,7 +38,7 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8], required: &str) -> Result<
                 // Where the reader stood is of no use: the path says what is too much.
                 let message =
                     format!("`{path}`: {}", cause.rsplit_once(" at line ").map_or(cause.as_str(), |(says, _)| says));
-                Refusal::invalid(StatusCode::PAYLOAD_TOO_LARGE, "input_too_large", message).at(field)
+                EncoderRefusal::invalid(StatusCode::PAYLOAD_TOO_LARGE, "input_too_large", message).at(field)
             }
             Some(field) => bad("invalid_value", format!("`{path}`: {cause}")).at(field),
             None => bad("invalid_value", cause.to_string()),
@@ -49,13 +49,13 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8], required: &str) -> Result<
 }
 
 /// Refuses a request for another model than is served.
-pub(super) fn check_model(asked: Option<&str>, model: &ModelInfo) -> Result<(), Refusal> {
+pub(super) fn check_model(asked: Option<&str>, model: &ModelInfo) -> Result<(), EncoderRefusal> {
     if let Some(asked) = asked
         && asked != model.name
         && asked != model.fingerprint
     {
         let message = format!("model `{asked}` is not served here. Leave `model` out, or ask for `{}`", model.name);
-        return Err(Refusal::invalid(StatusCode::NOT_FOUND, "model_not_found", message).at("model"));
+        return Err(EncoderRefusal::invalid(StatusCode::NOT_FOUND, "model_not_found", message).at("model"));
     }
     Ok(())
 }

@@ -46,8 +46,8 @@ use dyad_proto::service::HttpAccess;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
-use self::app::App;
-use self::refusal::Refusal;
+use self::app::EncoderApp;
+use self::refusal::EncoderRefusal;
 use super::handle::Handle;
 
 /// Bytes of all bodies that are under way at once: 256 MiB.
@@ -57,7 +57,7 @@ const BODIES_BYTES: usize = 256 << 20;
 /// sends slowly, or waits for the model, must not take the last place from a probe. Once `stopping` is set, `/readyz` says so.
 pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc<AtomicBool>) -> Router {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let app = Arc::new(App {
+    let app = Arc::new(EncoderApp {
         handle,
         access,
         bodies: Arc::new(Semaphore::new(BODIES_BYTES)),
@@ -81,7 +81,7 @@ pub fn router(handle: Handle, access: HttpAccess, requests: usize, stopping: Arc
 }
 
 /// Checks the caller of every request, and counts every answer by route and status.
-async fn count(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+async fn count(State(app): State<Arc<EncoderApp>>, mut request: Request, next: Next) -> Response {
     let came = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     // Paths that lead nowhere are one route, so that strangers cannot make new series.
@@ -89,7 +89,7 @@ async fn count(State(app): State<Arc<App>>, mut request: Request, next: Next) ->
     let (checked, caller) = app.access.check(needed(route), route, &mut request);
     let response = match caller {
         Ok(()) => next.run(request).instrument(checked.span().clone()).await,
-        Err(status) => Refusal::of_caller(&status).into_response(),
+        Err(status) => EncoderRefusal::of_caller(&status).into_response(),
     };
     app.handle.metrics().request(route, response.status().as_str(), came.elapsed());
     checked.answer(response)
@@ -103,12 +103,16 @@ fn needed(route: &str) -> Needed {
     }
 }
 
-async fn no_route(uri: Uri) -> Refusal {
+async fn no_route(uri: Uri) -> EncoderRefusal {
     let routes = "POST /v1/embeddings, /v1/rerank and /rerank, GET /v1/models, /livez, /readyz and /metrics";
-    Refusal::invalid(StatusCode::NOT_FOUND, "not_found", format!("no route `{}`. There are {routes}", uri.path()))
+    EncoderRefusal::invalid(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        format!("no route `{}`. There are {routes}", uri.path()),
+    )
 }
 
-async fn no_method(method: Method, uri: Uri) -> Refusal {
+async fn no_method(method: Method, uri: Uri) -> EncoderRefusal {
     let message = format!("`{}` does not take {method}. The header `Allow` says what it takes", uri.path());
-    Refusal::invalid(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    EncoderRefusal::invalid(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }

@@ -11,8 +11,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use super::app::App;
-use super::refusal::Refusal;
+use super::app::EncoderApp;
+use super::refusal::EncoderRefusal;
 use crate::model::ModelKind;
 
 /// Longest time of a readiness probe; Kubernetes' own `timeoutSeconds` should be more.
@@ -26,53 +26,53 @@ pub(super) async fn livez() -> &'static str {
 }
 
 /// The model embeds, and the server stays.
-pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refusal> {
+pub(super) async fn readyz(State(app): State<Arc<EncoderApp>>) -> Result<&'static str, EncoderRefusal> {
     if app.stopping.load(Ordering::Relaxed) {
         let message = "the server is about to stop".to_owned();
-        return Err(Refusal::server(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));
+        return Err(EncoderRefusal::server(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));
     }
     match app.handle.ready(READY).await {
         Ok(()) => Ok("ok\n"),
         Err(error) if app.access.has_keys() => {
             tracing::error!(%error, "not ready");
             let message = "not ready: the server's log says why";
-            Err(Refusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", message))
+            Err(EncoderRefusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", message))
         }
-        Err(error) => Err(Refusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string())),
+        Err(error) => Err(EncoderRefusal::server(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string())),
     }
 }
 
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Refusal> {
+pub(super) async fn metrics(State(app): State<Arc<EncoderApp>>) -> Result<impl IntoResponse, EncoderRefusal> {
     let text = app.handle.scrape().map_err(|error| {
         let message = format!("the metrics cannot be written: {error}");
-        Refusal::server(StatusCode::INTERNAL_SERVER_ERROR, "metrics", message)
+        EncoderRefusal::server(StatusCode::INTERNAL_SERVER_ERROR, "metrics", message)
     })?;
     Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))
 }
 
 /// Every model that is served: one.
-pub(super) async fn models(State(app): State<Arc<App>>) -> impl IntoResponse {
+pub(super) async fn models(State(app): State<Arc<EncoderApp>>) -> impl IntoResponse {
     (JSON, json!({ "object": "list", "data": [describe(&app)] }).to_string())
 }
 
 pub(super) async fn model(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<EncoderApp>>,
     name: Result<Path<String>, PathRejection>,
-) -> Result<impl IntoResponse, Refusal> {
+) -> Result<impl IntoResponse, EncoderRefusal> {
     let info = app.handle.info();
     let Path(name) = name.map_err(|error| {
         let message =
             format!("the model's name in the path cannot be read: {}. Ask for `{}`", error.body_text(), info.name);
-        Refusal::invalid(StatusCode::BAD_REQUEST, "invalid_path", message).at("model")
+        EncoderRefusal::invalid(StatusCode::BAD_REQUEST, "invalid_path", message).at("model")
     })?;
     if name == info.name || name == info.fingerprint {
         return Ok((JSON, describe(&app).to_string()));
     }
     let message = format!("model `{name}` is not served here, `{}` is", info.name);
-    Err(Refusal::invalid(StatusCode::NOT_FOUND, "model_not_found", message).at("model"))
+    Err(EncoderRefusal::invalid(StatusCode::NOT_FOUND, "model_not_found", message).at("model"))
 }
 
-fn describe(app: &App) -> Value {
+fn describe(app: &EncoderApp) -> Value {
     let info = app.handle.info();
     json!({
         "id": info.name,

@@ -20,7 +20,7 @@ const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// A request that was not answered.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct EncoderRefusal {
     status: StatusCode,
     kind: &'static str,
     code: &'static str,
@@ -29,7 +29,7 @@ pub(super) struct Refusal {
     retry_after: Option<Duration>,
 }
 
-impl Refusal {
+impl EncoderRefusal {
     /// The request is at fault.
     pub(super) fn invalid(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, kind: "invalid_request_error", code, param: None, message: message.into(), retry_after: None }
@@ -72,7 +72,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for EncoderRefusal {
     fn into_response(self) -> Response {
         let Self { status, kind, code, param, message, retry_after } = self;
         let error = json!({ "error": { "message": message, "type": kind, "param": param, "code": code } });
@@ -91,7 +91,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<BodyError> for Refusal {
+impl From<BodyError> for EncoderRefusal {
     fn from(error: BodyError) -> Self {
         let message = error.to_string();
         match error {
@@ -105,13 +105,13 @@ impl From<BodyError> for Refusal {
     }
 }
 
-impl From<EncodeError> for Refusal {
+impl From<EncodeError> for EncoderRefusal {
     fn from(error: EncodeError) -> Self {
         Self::of(&error, "input")
     }
 }
 
-impl Refusal {
+impl EncoderRefusal {
     /// A request that the model did not run. gRPC calls the field of the texts `texts`, OpenAI `input`, Cohere `documents`.
     pub(super) fn of(error: &EncodeError, field: &'static str) -> Self {
         let input = |status, code, message: String| Self::invalid(status, code, message).at(field);
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn who_comes_too_often_is_told_when_to_come_again() {
         let (wait, left) = (Duration::from_millis(2500), Duration::from_secs(1));
-        let reply = Refusal::from(EncodeError::Overloaded { ahead: 5, wait, left }).into_response();
+        let reply = EncoderRefusal::from(EncodeError::Overloaded { ahead: 5, wait, left }).into_response();
         let header = |name: &str| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!((header("retry-after").as_deref(), header("retry-after-ms").as_deref()), (Some("2"), Some("1500")));
-        let reply = Refusal::from(EncodeError::Deadline { waited_ms: 5 }).into_response();
+        let reply = EncoderRefusal::from(EncodeError::Deadline { waited_ms: 5 }).into_response();
         assert_eq!((reply.status(), reply.headers().get(RETRY_AFTER)), (StatusCode::GATEWAY_TIMEOUT, None));
     }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use super::json::{self, bounded, room};
-use super::refusal::Refusal;
+use super::refusal::EncoderRefusal;
 use crate::model::ModelInfo;
 use crate::serve::{Input, Tower, Truncation};
 
@@ -17,7 +17,7 @@ const MAX_TEXT_TOKENS: usize = MAX_TEXT_BYTES / 4;
 
 /// A request in order, but for what only the model can tell.
 #[derive(Debug)]
-pub(super) struct Parsed {
+pub(super) struct ParsedEmbeddings {
     pub(super) input: Input,
     pub(super) tower: Tower,
     pub(super) truncation: Truncation,
@@ -38,7 +38,7 @@ pub(super) enum Format {
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "a JSON object")]
-struct Wire {
+struct EmbeddingsBody {
     input: WireInput,
     model: Option<String>,
     tokenizer: Option<String>,
@@ -58,11 +58,11 @@ enum InputType {
 }
 
 /// Reads and checks a body. Texts are documents' (the answer tower's) where `input_type` is absent.
-pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> {
-    let wire: Wire = json::read(bytes, "input")?;
+pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<ParsedEmbeddings, EncoderRefusal> {
+    let wire: EmbeddingsBody = json::read(bytes, "input")?;
     json::check_model(wire.model.as_deref(), model)?;
     check_tokenizer(&wire, model)?;
-    Ok(Parsed {
+    Ok(ParsedEmbeddings {
         input: wire.input.0,
         tower: match wire.input_type {
             Some(InputType::Question) => Tower::Question,
@@ -76,8 +76,9 @@ pub(super) fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> 
 
 /// Ids mean nothing without the tokenizer that made them: those of another one are words of this one's vocabulary too. So
 /// clients that send ids name it, by the model's name or fingerprint; OpenAI's clients that tokenize by themselves do not.
-fn check_tokenizer(wire: &Wire, model: &ModelInfo) -> Result<(), Refusal> {
-    let refused = |code, message: String| Err(Refusal::invalid(StatusCode::BAD_REQUEST, code, message).at("tokenizer"));
+fn check_tokenizer(wire: &EmbeddingsBody, model: &ModelInfo) -> Result<(), EncoderRefusal> {
+    let refused =
+        |code, message: String| Err(EncoderRefusal::invalid(StatusCode::BAD_REQUEST, code, message).at("tokenizer"));
     match &wire.tokenizer {
         None if matches!(wire.input.0, Input::TokenIds(_)) => {
             let name = &model.name;
@@ -153,8 +154,8 @@ impl<'de> Deserialize<'de> for WireInput {
 
 impl<'de> Deserialize<'de> for Item {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items;
-        impl<'de> Visitor<'de> for Items {
+        struct EmbeddingItems;
+        impl<'de> Visitor<'de> for EmbeddingItems {
             type Value = Item;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -180,7 +181,7 @@ impl<'de> Deserialize<'de> for Item {
                 Ok(Item::Ids(list))
             }
         }
-        deserializer.deserialize_any(Items)
+        deserializer.deserialize_any(EmbeddingItems)
     }
 }
 

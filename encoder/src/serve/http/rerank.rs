@@ -11,17 +11,17 @@ use dyad_proto::limits::{MAX_QUERY_BYTES, MAX_TEXTS};
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::app::{App, Taken};
+use super::app::{EncoderApp, TakenRequest};
 use super::json::{self, bounded, room};
-use super::refusal::Refusal;
+use super::refusal::EncoderRefusal;
 use super::response;
 use crate::model::ModelInfo;
-use crate::serve::{EncodeOptions, Encoded, Truncation};
+use crate::serve::{EncodeOptions, EncodedReply, Truncation};
 
 /// The body of a request. Unknown fields are ignored, as of `/v1/embeddings`.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "a JSON object")]
-struct Wire {
+struct RerankBody {
     query: String,
     #[serde(alias = "texts")]
     documents: Documents,
@@ -38,30 +38,30 @@ struct Wire {
 struct Documents(Vec<String>);
 
 /// One of them. Not an untagged enum: serde would hold an item of any form in memory before it chose.
-struct Document(String);
+struct RerankDocument(String);
 
-impl<'de> Deserialize<'de> for Document {
+impl<'de> Deserialize<'de> for RerankDocument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> Visitor<'de> for Either {
-            type Value = Document;
+            type Value = RerankDocument;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text, or an object with a `text`")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Document, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RerankDocument, E> {
                 bounded(text)?;
-                Ok(Document(text.to_owned()))
+                Ok(RerankDocument(text.to_owned()))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Document, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RerankDocument, A::Error> {
                 let mut found = None;
                 while let Some(field) = fields.next_key::<String>()? {
                     if field == "text" {
                         let text: String = fields.next_value()?;
                         bounded(&text)?;
-                        found = Some(Document(text));
+                        found = Some(RerankDocument(text));
                     } else {
                         fields.next_value::<IgnoredAny>()?;
                     }
@@ -75,8 +75,8 @@ impl<'de> Deserialize<'de> for Document {
 
 impl<'de> Deserialize<'de> for Documents {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items;
-        impl<'de> Visitor<'de> for Items {
+        struct RerankItems;
+        impl<'de> Visitor<'de> for RerankItems {
             type Value = Documents;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,20 +85,20 @@ impl<'de> Deserialize<'de> for Documents {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Documents, A::Error> {
                 let mut texts = Vec::new();
-                while let Some(Document(text)) = items.next_element()? {
+                while let Some(RerankDocument(text)) = items.next_element()? {
                     room(texts.len(), MAX_TEXTS, "texts", "Send them in parts")?;
                     texts.push(text);
                 }
                 Ok(Documents(texts))
             }
         }
-        deserializer.deserialize_seq(Items)
+        deserializer.deserialize_seq(RerankItems)
     }
 }
 
 /// A request in order, but for what only the model can tell.
 #[derive(Debug)]
-struct Parsed {
+struct ParsedRerank {
     query: String,
     texts: Vec<String>,
     /// Results of the reply at most.
@@ -108,10 +108,11 @@ struct Parsed {
     truncation: Truncation,
 }
 
-fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> {
-    let wire: Wire = json::read(bytes, "query")?;
+fn parse(bytes: &[u8], model: &ModelInfo) -> Result<ParsedRerank, EncoderRefusal> {
+    let wire: RerankBody = json::read(bytes, "query")?;
     json::check_model(wire.model.as_deref(), model)?;
-    let bad = |field, message: String| Refusal::invalid(StatusCode::BAD_REQUEST, "invalid_value", message).at(field);
+    let bad =
+        |field, message: String| EncoderRefusal::invalid(StatusCode::BAD_REQUEST, "invalid_value", message).at(field);
     if wire.query.len() > MAX_QUERY_BYTES {
         return Err(bad(
             "query",
@@ -121,7 +122,7 @@ fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> {
     if wire.top_n == Some(0) {
         return Err(bad("top_n", "`top_n`: expected at least 1, got 0. Leave it out for all".into()));
     }
-    Ok(Parsed {
+    Ok(ParsedRerank {
         query: wire.query,
         texts: wire.documents.0,
         top: wire.top_n.unwrap_or(usize::MAX),
@@ -132,27 +133,27 @@ fn parse(bytes: &[u8], model: &ModelInfo) -> Result<Parsed, Refusal> {
 }
 
 #[derive(Debug, Serialize)]
-struct Reply<'a> {
+struct RerankReply<'a> {
     model: &'a str,
-    results: Vec<Ranked>,
-    usage: Usage,
+    results: Vec<RankedText>,
+    usage: RerankUsage,
 }
 
 #[derive(Debug, Serialize)]
-struct Ranked {
+struct RankedText {
     index: usize,
     relevance_score: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<Text>,
+    document: Option<RerankText>,
 }
 
 #[derive(Debug, Serialize)]
-struct Text {
+struct RerankText {
     text: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Usage {
+struct RerankUsage {
     prompt_tokens: u64,
     total_tokens: u64,
 }
@@ -166,38 +167,41 @@ struct Rank {
     text: Option<String>,
 }
 
-pub(super) async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn rerank(State(app): State<Arc<EncoderApp>>, request: Request) -> Result<Response, EncoderRefusal> {
     answer(&app, request, |ranked, scored, model| {
         let tokens = scored.tokens.iter().map(|&count| u64::from(count)).sum();
-        let result = |Rank { index, score, text }| Ranked {
+        let result = |Rank { index, score, text }| RankedText {
             index,
             relevance_score: score,
-            document: text.map(|text| Text { text }),
+            document: text.map(|text| RerankText { text }),
         };
-        serde_json::to_vec(&Reply {
+        serde_json::to_vec(&RerankReply {
             model: &model.name,
             results: ranked.into_iter().map(result).collect(),
-            usage: Usage { prompt_tokens: tokens, total_tokens: tokens },
+            usage: RerankUsage { prompt_tokens: tokens, total_tokens: tokens },
         })
     })
     .await
 }
 
-pub(super) async fn rerank_as_tei(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn rerank_as_tei(
+    State(app): State<Arc<EncoderApp>>,
+    request: Request,
+) -> Result<Response, EncoderRefusal> {
     answer(&app, request, |ranked, _, _| serde_json::to_vec(&ranked)).await
 }
 
 /// A reply's body, of results in their order.
-type Write = fn(Vec<Rank>, &Encoded, &ModelInfo) -> serde_json::Result<Vec<u8>>;
+type Write = fn(Vec<Rank>, &EncodedReply, &ModelInfo) -> serde_json::Result<Vec<u8>>;
 
-async fn answer(app: &App, request: Request, write: Write) -> Result<Response, Refusal> {
-    let Taken { parsed, deadline, room, under_way: _under_way } = app.take(request, parse).await?;
-    let Parsed { query, texts, top, with_texts, raw, truncation } = parsed;
+async fn answer(app: &EncoderApp, request: Request, write: Write) -> Result<Response, EncoderRefusal> {
+    let TakenRequest { parsed, deadline, room, under_way: _under_way } = app.take(request, parse).await?;
+    let ParsedRerank { query, texts, top, with_texts, raw, truncation } = parsed;
     let mut kept = if with_texts { texts.clone() } else { Vec::new() };
     let options = EncodeOptions { truncation, ..EncodeOptions::until(deadline) };
     // Ordered by logits: a sigmoid makes the best of them equal in f32.
     let scored = app.handle.score(query, texts, true, options).await;
-    let scored = scored.map_err(|error| Refusal::of(&error, "documents"))?;
+    let scored = scored.map_err(|error| EncoderRefusal::of(&error, "documents"))?;
     let (model, activation) = (app.handle.info().clone(), app.handle.activation());
     let score = move |logit| if raw { logit } else { activation.of(logit) };
     let written = move || {
@@ -211,7 +215,7 @@ async fn answer(app: &App, request: Request, write: Write) -> Result<Response, R
     };
     let (headers, body) = app.handle.compute(deadline, written).await?;
     drop(room);
-    Ok((headers, body.map_err(|error| Refusal::unwritten(&error))?).into_response())
+    Ok((headers, body.map_err(|error| EncoderRefusal::unwritten(&error))?).into_response())
 }
 
 /// Places and scores, best first; of equal ones the earlier first.
@@ -232,7 +236,7 @@ mod tests {
 
     #[test]
     fn documents_are_texts_or_objects_under_either_name() {
-        let read = |body: &str| serde_json::from_str::<Wire>(body).map_err(|error| error.to_string());
+        let read = |body: &str| serde_json::from_str::<RerankBody>(body).map_err(|error| error.to_string());
         for body in [
             r#"{"query": "q", "documents": ["a", "b"], "top_n": 1}"#,
             r#"{"query": "q", "documents": [{"text": "a"}, "b"], "id": "ignored"}"#,

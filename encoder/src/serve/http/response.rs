@@ -9,36 +9,36 @@ use serde::{Serialize, Serializer};
 
 use super::request::Format;
 use crate::model::ModelInfo;
-use crate::serve::Encoded;
+use crate::serve::EncodedReply;
 
 #[derive(Serialize)]
 struct List<'a> {
     object: &'static str,
-    data: Vec<Row<'a>>,
+    data: Vec<EmbeddingRow<'a>>,
     model: &'a str,
-    usage: Usage,
+    usage: EmbeddingUsage,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct EmbeddingRow<'a> {
     object: &'static str,
     index: usize,
-    embedding: Vector<'a>,
+    embedding: EncodedVector<'a>,
 }
 
 #[derive(Serialize)]
-struct Usage {
+struct EmbeddingUsage {
     prompt_tokens: u64,
     total_tokens: u64,
 }
 
 /// A vector in the format that was asked for.
-struct Vector<'a> {
+struct EncodedVector<'a> {
     values: &'a [f32],
     format: Format,
 }
 
-impl Serialize for Vector<'_> {
+impl Serialize for EncodedVector<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.format {
             // Numbers are written with as many digits as bring back the same f32.
@@ -49,21 +49,25 @@ impl Serialize for Vector<'_> {
 }
 
 /// The body.
-pub(super) fn body(encoded: &Encoded, format: Format, model: &ModelInfo) -> Result<Vec<u8>, serde_json::Error> {
+pub(super) fn body(encoded: &EncodedReply, format: Format, model: &ModelInfo) -> Result<Vec<u8>, serde_json::Error> {
     let tokens = encoded.tokens.iter().map(|&count| u64::from(count)).sum();
     let rows = encoded.vectors.chunks_exact(encoded.dim).enumerate();
     serde_json::to_vec(&List {
         object: "list",
         data: rows
-            .map(|(index, values)| Row { object: "embedding", index, embedding: Vector { values, format } })
+            .map(|(index, values)| EmbeddingRow {
+                object: "embedding",
+                index,
+                embedding: EncodedVector { values, format },
+            })
             .collect(),
         model: &model.name,
-        usage: Usage { prompt_tokens: tokens, total_tokens: tokens },
+        usage: EmbeddingUsage { prompt_tokens: tokens, total_tokens: tokens },
     })
 }
 
 /// Values without a field in OpenAI's format: the model's fingerprint, truncated texts, and the times.
-pub(super) fn headers(encoded: &Encoded, model: &ModelInfo) -> HeaderMap {
+pub(super) fn headers(encoded: &EncodedReply, model: &ModelInfo) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Ok(fingerprint) = HeaderValue::from_str(&model.fingerprint) {

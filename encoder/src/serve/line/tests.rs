@@ -1,6 +1,6 @@
 //! Who is refused and who is not, and a service at three times its capacity under a clock of its own.
 
-use super::super::queue::Request;
+use super::super::queue::QueuedRequest;
 use super::*;
 use crate::config::Tower;
 use crate::tokenize::Tokens;
@@ -8,14 +8,14 @@ use crate::tokenize::Tokens;
 const BUDGET: Budget = Budget { tokens: 400, rows: 64 };
 const MS: Duration = Duration::from_millis(1);
 
-fn request(reply: usize, length: usize, texts: usize, deadline: Instant) -> Request<usize> {
+fn request(reply: usize, length: usize, texts: usize, deadline: Instant) -> QueuedRequest<usize> {
     let texts = vec![Tokens { ids: vec![1; length], ..Tokens::default() }; texts];
-    Request { tower: Tower::Question, texts, contexts: Vec::new(), deadline, reply }
+    QueuedRequest { tower: Tower::Question, texts, contexts: Vec::new(), deadline, reply }
 }
 
 /// A line whose model embeds a thousand tokens a second, seen at a batch of 100.
-fn measured(now: Instant) -> Line<usize> {
-    let mut line = Line::new(BUDGET);
+fn measured(now: Instant) -> WaitingLine<usize> {
+    let mut line = WaitingLine::new(BUDGET);
     line.queue().push(request(0, 10, 10, now + MS * 1000));
     assert!(line.begin(0, now).is_some());
     line.end(0, now + MS * 100, true);
@@ -25,7 +25,7 @@ fn measured(now: Instant) -> Line<usize> {
 #[test]
 fn nobody_is_refused_before_anything_was_measured() {
     let now = Instant::now();
-    let mut line = Line::new(BUDGET);
+    let mut line = WaitingLine::new(BUDGET);
     for reply in 0..100 {
         line.in_time(10, now + MS, now).unwrap();
         line.queue().push(request(reply, 10, 1, now + MS));
@@ -68,7 +68,7 @@ fn with_several_runners_all_have_to_be_busy() {
 #[test]
 fn what_counts_is_how_many_batches_there_were_all_the_time() {
     let now = Instant::now();
-    let mut line = Line::new(BUDGET);
+    let mut line = WaitingLine::new(BUDGET);
     line.set_runners(2);
     for (runner, at) in [(0, 0), (1, 99)] {
         line.queue().push(request(1, 10, 10, now + MS * 1000));
@@ -85,7 +85,7 @@ fn what_counts_is_how_many_batches_there_were_all_the_time() {
 #[test]
 fn more_runners_have_smaller_batches() {
     let tokens = |tokens, runners| {
-        let mut line = Line::<usize>::new(Budget { tokens, rows: 64 });
+        let mut line = WaitingLine::<usize>::new(Budget { tokens, rows: 64 });
         line.set_runners(runners);
         line.limit_runners(1);
         (line.budget.tokens, line.running.len())
@@ -153,7 +153,7 @@ struct Counts {
 /// A minute in which requests of 12 tokens come evenly, at `load` times what the runners embed in full batches; `spent` is the
 /// time of a batch.
 fn simulate(
-    line: &mut Line<usize>,
+    line: &mut WaitingLine<usize>,
     start: Instant,
     load: f64,
     deadline: Duration,
@@ -206,7 +206,7 @@ fn at_three_times_the_capacity_the_model_is_busy_with_what_is_answered_in_time()
     for (deadline, runners) in [300, 1000, 5000].into_iter().flat_map(|ms| [1, 2, 4].map(|runners| (MS * ms, runners)))
     {
         let now = Instant::now();
-        let mut line = Line::new(BUDGET);
+        let mut line = WaitingLine::new(BUDGET);
         line.set_runners(runners);
         let idle = simulate(&mut line, now, 0.1, deadline, &spent);
         assert_eq!((idle.refused, idle.late), (0, 0), "{deadline:?}");
@@ -225,7 +225,7 @@ fn after_a_slow_minute_it_serves_all_again() {
     let slow = |tokens: usize| MS * 500 + MS * tokens as u32 * 25;
     let fast = |tokens: usize| MS * 5 + MS * tokens as u32 / 4;
     let now = Instant::now();
-    let mut line = Line::new(BUDGET);
+    let mut line = WaitingLine::new(BUDGET);
     let counts = simulate(&mut line, now, 1.0, MS * 1000, &slow);
     assert!(counts.refused > 0, "{counts:?}");
     let counts = simulate(&mut line, now + MS * 100_000, 0.8, MS * 1000, &fast);

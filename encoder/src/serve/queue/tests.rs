@@ -8,9 +8,9 @@ use super::*;
 
 const BUDGET: Budget = Budget { tokens: 40, rows: 4 };
 
-fn request(name: &'static str, tower: Tower, lengths: &[usize], deadline: Instant) -> Request<&'static str> {
+fn request(name: &'static str, tower: Tower, lengths: &[usize], deadline: Instant) -> QueuedRequest<&'static str> {
     let texts = lengths.iter().map(|&length| Tokens { ids: vec![1; length], ..Tokens::default() }).collect();
-    Request { tower, texts, contexts: Vec::new(), deadline, reply: name }
+    QueuedRequest { tower, texts, contexts: Vec::new(), deadline, reply: name }
 }
 
 fn far() -> Instant {
@@ -24,7 +24,7 @@ fn shape(cut: &Cut<&'static str>) -> Vec<(&'static str, usize, usize)> {
 
 #[test]
 fn an_empty_queue_has_no_batch() {
-    let mut queue: Queue<&str> = Queue::new();
+    let mut queue: RequestQueue<&str> = RequestQueue::new();
     assert_eq!(queue.cut(BUDGET), None);
     queue.push(request("a", Tower::Answer, &[], far()));
     assert_eq!(queue.cut(BUDGET), None);
@@ -32,7 +32,7 @@ fn an_empty_queue_has_no_batch() {
 
 #[test]
 fn the_longest_go_first_and_equal_ones_in_order() {
-    let mut queue = Queue::new();
+    let mut queue = RequestQueue::new();
     queue.push(request("a", Tower::Answer, &[8, 10, 10, 9, 1], far()));
     assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 1, 10), ("a", 2, 10), ("a", 3, 9), ("a", 0, 8)]);
     assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 4, 1)]);
@@ -41,7 +41,7 @@ fn the_longest_go_first_and_equal_ones_in_order() {
 
 #[test]
 fn requests_share_a_batch_where_lengths_are_alike() {
-    let mut queue = Queue::new();
+    let mut queue = RequestQueue::new();
     let budget = Budget { tokens: 400, rows: 4 };
     queue.push(request("a", Tower::Answer, &[100], far()));
     queue.push(request("b", Tower::Answer, &[300, 90, 40], far()));
@@ -57,7 +57,7 @@ fn requests_share_a_batch_where_lengths_are_alike() {
 
 #[test]
 fn short_texts_of_any_length_go_together_after_those_of_the_front() {
-    let mut queue = Queue::new();
+    let mut queue = RequestQueue::new();
     let budget = Budget { tokens: 100, rows: 5 };
     queue.push(request("front", Tower::Question, &[5, 8], far()));
     queue.push(request("bulk", Tower::Question, &[65, 64, 12], far()));
@@ -79,7 +79,7 @@ fn short_texts_of_any_length_go_together_after_those_of_the_front() {
 /// New requests with longer texts would fill every batch, were these taken first.
 #[test]
 fn short_texts_do_not_wait_for_longer_ones_that_came_later() {
-    let (mut queue, budget) = (Queue::new(), Budget { tokens: 120, rows: 16 });
+    let (mut queue, budget) = (RequestQueue::new(), Budget { tokens: 120, rows: 16 });
     for _ in 0..20 {
         queue.push(request("short", Tower::Question, &[5], far()));
     }
@@ -95,7 +95,7 @@ fn short_texts_do_not_wait_for_longer_ones_that_came_later() {
 
 #[test]
 fn one_question_behind_a_thousand_passages_waits_for_one_batch() {
-    let mut queue = Queue::new();
+    let mut queue = RequestQueue::new();
     queue.push(request("bulk", Tower::Answer, &[20; 1000], far()));
     queue.push(request("question", Tower::Question, &[5], far()));
     assert!(shape(&queue.cut(BUDGET).unwrap()).iter().all(|(name, ..)| *name == "bulk"));
@@ -104,7 +104,7 @@ fn one_question_behind_a_thousand_passages_waits_for_one_batch() {
 
 #[test]
 fn a_probe_goes_first() {
-    let mut queue = Queue::new();
+    let mut queue = RequestQueue::new();
     queue.push(request("bulk", Tower::Answer, &[20; 1000], far()));
     queue.push_first(request("probe", Tower::Question, &[5], far()));
     assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("probe", 0, 5)]);
@@ -113,7 +113,7 @@ fn a_probe_goes_first() {
 
 #[test]
 fn a_text_above_the_budget_goes_alone() {
-    let mut queue = Queue::new();
+    let mut queue = RequestQueue::new();
     queue.push(request("a", Tower::Answer, &[100, 99], far()));
     assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 0, 100)]);
     assert_eq!(shape(&queue.cut(BUDGET).unwrap()), [("a", 1, 99)]);
@@ -122,7 +122,7 @@ fn a_text_above_the_budget_goes_alone() {
 #[test]
 fn dead_requests_leave_and_are_named() {
     let now = Instant::now();
-    let mut queue = Queue::new();
+    let mut queue = RequestQueue::new();
     queue.push(request("late", Tower::Answer, &[5], now));
     queue.push(request("gone", Tower::Answer, &[5], far()));
     queue.push(request("alive", Tower::Answer, &[5], far()));
@@ -135,7 +135,7 @@ fn dead_requests_leave_and_are_named() {
 
 #[test]
 fn a_request_waits_for_one_turn_of_the_others_in_each_of_its_own() {
-    let mut queue = Queue::new();
+    let mut queue = RequestQueue::new();
     assert_eq!((queue.tokens(), queue.ahead(5, BUDGET)), (0, 0));
     queue.push(request("bulk", Tower::Answer, &[20; 1000], far()));
     queue.push(request("small", Tower::Answer, &[5, 6], far()));
@@ -159,7 +159,7 @@ proptest! {
     ) {
         const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
         let budget = Budget { tokens, rows };
-        let mut queue = Queue::new();
+        let mut queue = RequestQueue::new();
         let mut expected = Vec::new();
         for ((question, lengths), name) in requests.iter().zip(NAMES) {
             let tower = if *question { Tower::Question } else { Tower::Answer };
@@ -185,7 +185,7 @@ proptest! {
     #[test]
     fn every_request_is_served_each_round(counts in proptest::collection::vec(1usize..50, 1..8)) {
         const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        let mut queue = Queue::new();
+        let mut queue = RequestQueue::new();
         for (&count, name) in counts.iter().zip(NAMES) {
             queue.push(request(name, Tower::Answer, &vec![10; count], far()));
         }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use dyad_corpus::PassageContext;
 
-use super::{Config, Init, LossConfig, Stage, TrainedKind};
+use super::{Config, EncoderInit, LossConfig, Stage, TrainedKind};
 use crate::config::Sharing;
 use crate::device::Dtype;
 use crate::loss::Similarity;
@@ -15,7 +15,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     if !matches!(config.dtype, Dtype::F32 | Dtype::Bf16) {
         return refuse("dtype", "f32 or bf16, which hold the range of gradients", &config.dtype);
     }
-    let is_random = config.model.encoder.is_some() || config.model.init == Init::Random;
+    let is_random = config.model.encoder.is_some() || config.model.init == EncoderInit::Random;
     if is_random && config.model.sharing.is_none() {
         return refuse("model.sharing", "given with a randomly initialised encoder, such as \"sde\"", &"nothing");
     }
@@ -62,7 +62,7 @@ fn check_cross_encoder(config: &Config) -> Result<(), String> {
     let towers = [
         ("model.sharing", model.sharing.is_some()),
         ("model.encoder", model.encoder.is_some()),
-        ("model.init", model.init == Init::Random),
+        ("model.init", model.init == EncoderInit::Random),
     ];
     if let Some((setting, _)) = towers.iter().find(|(_, given)| *given) {
         return refuse(setting, &format!("{with}, which has no towers to make"), &"one");

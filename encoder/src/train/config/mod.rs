@@ -21,7 +21,7 @@ mod stage;
 mod tests;
 mod text;
 
-pub use model::{EncoderKind, Init, ModelConfig, PoolingKind, TrainedKind};
+pub use model::{EncoderInit, EncoderKind, ModelConfig, PoolingKind, TrainedKind};
 pub use read::DEFAULT;
 pub use run::{CheckpointConfig, Criterion, EvaluationConfig, LogConfig};
 pub(crate) use same::{Made, difference};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::text;
-use crate::config::{Cell, Sharing};
+use crate::config::{RecurrentCell, Sharing};
 use crate::transform::{Aggregation, NewEncoder};
 
 /// A model as it is, or two towers made from it.
@@ -29,8 +29,8 @@ pub struct ModelConfig {
     /// Values between the two maps of multi-hop pooling.
     pub inner: usize,
     /// Initial values of the encoder.
-    #[serde(default, skip_serializing_if = "Init::is_pretrained")]
-    pub init: Init,
+    #[serde(default, skip_serializing_if = "EncoderInit::is_pretrained")]
+    pub init: EncoderInit,
     /// A randomly initialised encoder over the token vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder: Option<EncoderKind>,
@@ -64,7 +64,7 @@ impl TrainedKind {
 /// Initial values of the encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Init {
+pub enum EncoderInit {
     /// From the model's files.
     #[default]
     Pretrained,
@@ -72,7 +72,7 @@ pub enum Init {
     Random,
 }
 
-impl Init {
+impl EncoderInit {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
     fn is_pretrained(&self) -> bool {
         *self == Self::Pretrained
@@ -120,9 +120,9 @@ impl ModelConfig {
         let Self { layers, hidden, bidirectional, .. } = *self;
         let recurrent = |cell| NewEncoder::Recurrent { cell, layers, hidden, bidirectional };
         self.encoder.map(|kind| match kind {
-            EncoderKind::Lstm => recurrent(Cell::Lstm),
-            EncoderKind::Gru => recurrent(Cell::Gru),
-            EncoderKind::Rnn => recurrent(Cell::Rnn),
+            EncoderKind::Lstm => recurrent(RecurrentCell::Lstm),
+            EncoderKind::Gru => recurrent(RecurrentCell::Gru),
+            EncoderKind::Rnn => recurrent(RecurrentCell::Rnn),
             EncoderKind::Transformer => NewEncoder::Transformer { layers },
         })
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cross::CrossSettings;
 use crate::data::{Last, Margin, MineOptions, PairOptions};
-use crate::loss::{Endx, Geometry, Similarity};
+use crate::loss::{Endx, GeometryLoss, Similarity};
 use crate::optim::{Clipping, Group, Groups, NotFinite, OptimizerSettings, Schedule};
 
 /// One stage.
@@ -165,7 +165,7 @@ pub struct EndxConfig {
     /// The cross-encoder branch.
     pub cross: CrossSettings,
     /// Kernels of the geometry terms.
-    pub geometry: Geometry,
+    pub geometry: GeometryLoss,
 }
 
 /// Clipping, as the file has it.

@@ -25,7 +25,7 @@ pub(super) use lines::METRICS_FILE;
 
 /// Steps since the last line.
 #[derive(Debug, Default, Clone, Copy)]
-struct Window {
+struct LogWindow {
     steps: u64,
     loss: f64,
     examples: usize,
@@ -41,7 +41,7 @@ pub(super) struct RunLog {
     events: Option<Events>,
     bar: Bar,
     stage: String,
-    window: Window,
+    window: LogWindow,
     since: Instant,
     started: Instant,
 }
@@ -60,7 +60,7 @@ impl RunLog {
             },
             bar: Bar::default(),
             stage: String::new(),
-            window: Window::default(),
+            window: LogWindow::default(),
             since: now,
             started: now,
         })
@@ -69,7 +69,7 @@ impl RunLog {
     /// A stage begins, or resumes after `taken` of its steps.
     pub(super) fn begin(&mut self, stage: &Stage, taken: u64, steps: u64) {
         self.stage.clone_from(&stage.name);
-        (self.window, self.since) = (Window::default(), Instant::now());
+        (self.window, self.since) = (LogWindow::default(), Instant::now());
         self.bar.begin(&stage.name, taken, steps);
     }
 
@@ -103,7 +103,7 @@ impl RunLog {
         put("skipped", self.window.skipped as f64);
         put("examples-per-second", self.window.examples as f64 / seconds);
         put("tokens-per-second", self.window.tokens as f64 / seconds);
-        (self.window, self.since) = (Window::default(), Instant::now());
+        (self.window, self.since) = (LogWindow::default(), Instant::now());
         self.write("train", step, fields)
     }
 

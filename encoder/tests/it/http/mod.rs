@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use dyad_encoder::serve::{EncoderService, Handle, Options, http};
+use dyad_encoder::serve::{EncoderService, Handle, ServedModelOptions, http};
 use dyad_proto::service::{self, HttpAccess, HttpConfig, ServeError};
 use dyad_proto::v1::encoder_server::Encoder as _;
 use dyad_proto::{v1, vector};
@@ -55,11 +55,11 @@ struct Reply {
     body: Vec<u8>,
 }
 
-async fn serve(options: Options) -> Server {
+async fn serve(options: ServedModelOptions) -> Server {
     serve_model(MODEL, options).await
 }
 
-async fn serve_model(model: &str, options: Options) -> Server {
+async fn serve_model(model: &str, options: ServedModelOptions) -> Server {
     let handle = Handle::start(&tiny(model), options).unwrap();
     let listener = service::bind_for("127.0.0.1:0", "--http").await.unwrap();
     let address = listener.local_addr().unwrap();

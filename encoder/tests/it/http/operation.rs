@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dyad_encoder::Tower;
-use dyad_encoder::serve::{EncodeOptions, NotReady, Options};
+use dyad_encoder::serve::{EncodeOptions, NotReady, ServedModelOptions};
 use dyad_encoder::tokenize::Budget;
 use dyad_proto::v1;
 use serde_json::json;
@@ -14,8 +14,8 @@ use super::{MODEL, REQUESTS, Server, grpc_request, serve, simple};
 use crate::service::one_thread;
 
 /// One text per batch: many texts take long, even on a tiny model.
-fn slow() -> Options {
-    Options { budget: Budget { tokens: 1, rows: 1 }, queue_tokens: 20_000 * 24, ..one_thread() }
+fn slow() -> ServedModelOptions {
+    ServedModelOptions { budget: Budget { tokens: 1, rows: 1 }, queue_tokens: 20_000 * 24, ..one_thread() }
 }
 
 /// Fills the queue to its last token with texts of the longest length, for as long as the task lives.

@@ -1,6 +1,6 @@
 //! Everything that is refused, with status, OpenAI's error shape and the reason.
 
-use dyad_encoder::serve::Options;
+use dyad_encoder::serve::ServedModelOptions;
 use dyad_proto::{limits, v1};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -170,7 +170,7 @@ async fn too_long_a_text_is_refused_where_it_must_not_be_cut() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_much_at_once_is_413() {
-    let server = serve(Options { queue_tokens: 100, ..one_thread() }).await;
+    let server = serve(ServedModelOptions { queue_tokens: 100, ..one_thread() }).await;
     // Larger than the queue, in every form.
     for input in [json!(vec!["the river and the king"; 50]), json!(vec![vec![5; 30]; 50])] {
         let request = json!({"input": input, "tokenizer": super::MODEL});

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use dyad_corpus::examples::{Passage, TrainingExample};
 use dyad_corpus::{CorpusReader, Document, PassageSpan, WholeDocuments};
 use dyad_encoder::data::{
-    DataError, ExampleContext, Last, PairOptions, Pairs, PairsBuilder, Sampler, SamplerOptions, TrainBatch, collate,
+    DataError, ExampleContext, Last, PairOptions, PairsBuilder, Sampler, SamplerOptions, TokenizedPairs, TrainBatch,
+    collate,
 };
 use dyad_encoder::{Model, Tower};
 use tempfile::TempDir;
@@ -65,7 +66,7 @@ impl Documents {
         CorpusReader::whole_documents(&self.folder.path().join("documents.jsonl")).unwrap()
     }
 
-    fn built(&self, model: &Model, examples: Vec<TrainingExample>) -> Result<Pairs, DataError> {
+    fn built(&self, model: &Model, examples: Vec<TrainingExample>) -> Result<TokenizedPairs, DataError> {
         let mut builder = PairsBuilder::new(model.tokenizer(), PairOptions::default()).in_context(self.context());
         builder.extend(examples.into_iter().map(Ok::<_, std::convert::Infallible>))?;
         builder.finish()

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use dyad_corpus::examples::{Passage, TrainingExample};
-use dyad_encoder::data::{PairOptions, Pairs, PairsBuilder};
+use dyad_encoder::data::{PairOptions, PairsBuilder, TokenizedPairs};
 use dyad_encoder::model::VectorLength;
 use dyad_encoder::model::{Model, create, create_over};
 use dyad_encoder::tokenize::Tokens;
@@ -80,7 +80,7 @@ pub(super) fn small(sharing: &str, dim: usize) -> (TempDir, PathBuf) {
     (folder, to)
 }
 
-pub(super) fn pairs(learned: &Model) -> Arc<Pairs> {
+pub(super) fn pairs(learned: &Model) -> Arc<TokenizedPairs> {
     let mut builder = PairsBuilder::new(learned.tokenizer(), PairOptions::default());
     builder.extend((0..PAIRS).map(|number| Ok::<_, std::convert::Infallible>(example(number)))).unwrap();
     Arc::new(builder.finish().unwrap())

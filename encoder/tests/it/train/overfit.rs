@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use dyad_encoder::config::Cell;
+use dyad_encoder::config::RecurrentCell;
 use dyad_encoder::data::{Last, Sampler, SamplerOptions, collate};
 use dyad_encoder::model::{Model, create, create_over};
-use dyad_encoder::train::{Length, Step};
+use dyad_encoder::train::{Length, TrainingStep};
 use dyad_encoder::transform::{Aggregation, Creation, NewEncoder};
 
 use super::fixture::{PAIRS, one_thread, pairs, precision, small, stage};
@@ -21,7 +21,7 @@ fn overfit(name: &str, directory: &Path, rate: f64, settings: &str) {
     let settings =
         format!("[optimizer]\nkind = \"adamw\"\nlearning-rate = {rate}\n[schedule]\nkind = \"constant\"\n{settings}");
     let length = Length { steps: STEPS, batches: sampler.batches() };
-    let mut step = Step::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
+    let mut step = TrainingStep::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
     assert!(precision(step.learned()) < 0.5, "{name}: knows them before");
     let mut first = None;
     while step.taken() < STEPS {
@@ -48,9 +48,9 @@ fn all_sharings_learn_64_pairs() {
 fn all_families_learn_64_pairs() {
     let recurrent = |cell| NewEncoder::Recurrent { cell, layers: 1, hidden: 16, bidirectional: true };
     for (name, encoder) in [
-        ("lstm", recurrent(Cell::Lstm)),
-        ("gru", recurrent(Cell::Gru)),
-        ("rnn", recurrent(Cell::Rnn)),
+        ("lstm", recurrent(RecurrentCell::Lstm)),
+        ("gru", recurrent(RecurrentCell::Gru)),
+        ("rnn", recurrent(RecurrentCell::Rnn)),
         ("transformer", NewEncoder::Transformer { layers: 1 }),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_encoder::train::{Config, TrainError, train};
 
 use super::fixture::{PAIRS, Place, weights};
@@ -130,7 +130,7 @@ fn an_interrupt_ends_mining() {
     place.settings(&stage);
     let config = Config::open(&place.path("settings.toml")).unwrap();
     let run = |interrupted: bool| {
-        let cancel = Cancellation::new();
+        let cancel = JobCancellation::new();
         if interrupted {
             cancel.cancel();
         }

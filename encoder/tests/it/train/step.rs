@@ -5,7 +5,7 @@ use std::path::Path;
 use dyad_corpus::examples::Passage;
 use dyad_encoder::data::{Last, PairOptions, PairsBuilder, Sampler, SamplerOptions, TrainBatch, collate};
 use dyad_encoder::model::Model;
-use dyad_encoder::train::{Length, Step, StepReport};
+use dyad_encoder::train::{Length, StepReport, TrainingStep};
 use dyad_encoder::{Compute, Dtype};
 use tch::Tensor;
 
@@ -19,7 +19,7 @@ pub(super) fn step(directory: &Path, settings: &str, batches: &[TrainBatch]) -> 
         "{settings}\n[optimizer]\nkind = \"adamw\"\nlearning-rate = 1.0\nepsilon = 1e-2\n[schedule]\nkind = \"constant\"\n[clipping]\nmax-norm = 0.0\n"
     );
     let length = Length { steps: 4, batches: 2 };
-    let mut step = Step::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
+    let mut step = TrainingStep::new(learned, directory, &stage(&settings), &one_thread(), length).unwrap();
     let before: Vec<Tensor> = step.learned().parameters().iter().map(|known| known.tensor.detach().copy()).collect();
     let report = step.run_all(batches).unwrap();
     let moved = step.learned().parameters().iter().zip(before);
@@ -73,7 +73,7 @@ fn a_report_tells_the_rate() {
         let settings = format!("[optimizer]\n{optimizer}\n[schedule]\nkind = \"constant\"\nwarm-up = 2");
         let learned = Model::open_for_training(&directory, &one_thread()).unwrap();
         let length = Length { steps: 4, batches: 2 };
-        let mut step = Step::new(learned, &directory, &stage(&settings), &one_thread(), length).unwrap();
+        let mut step = TrainingStep::new(learned, &directory, &stage(&settings), &one_thread(), length).unwrap();
         for expected in expected {
             let rate = step.run(&batch).unwrap().rate;
             assert!((rate - expected).abs() < 1e-12, "{optimizer}: {rate} {expected}");
@@ -172,7 +172,7 @@ fn mixed_precision_keeps_weights_in_f32_and_stays_close() {
         let compute = Compute { dtype, ..one_thread() };
         let learned = Model::open_for_training(&directory, &compute).unwrap();
         let length = Length { steps: 40, batches: 1 };
-        let mut step = Step::new(learned, &directory, &stage(settings), &compute, length).unwrap();
+        let mut step = TrainingStep::new(learned, &directory, &stage(settings), &compute, length).unwrap();
         let reports: Vec<StepReport> = (0..40).map(|_| step.run(batch).unwrap()).collect();
         assert!(step.learned().parameters().iter().all(|known| known.tensor.kind() == tch::Kind::Float));
         (reports[0].clone(), reports[39].loss)

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dyad_files::memory::MemoryLimit;
+use dyad_files::memory::ProcessMemoryLimit;
 
 /// Up to this sum nobody asks for the limit: opening a small shard reads no more files than its own.
 const SMALL: u64 = 32 << 20;
@@ -24,7 +24,7 @@ pub(crate) struct HotBytes {
 impl HotBytes {
     pub(crate) fn add(bytes: u64) -> Self {
         let sum = OPEN.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        let fit = sum <= SMALL || MemoryLimit::of_system().is_none_or(|limit| fit(sum, &limit));
+        let fit = sum <= SMALL || ProcessMemoryLimit::of_system().is_none_or(|limit| fit(sum, &limit));
         Self { bytes, fit }
     }
 
@@ -41,7 +41,7 @@ impl Drop for HotBytes {
 }
 
 /// A quarter is left for vectors and the process's own memory.
-fn fit(bytes: u64, limit: &MemoryLimit) -> bool {
+fn fit(bytes: u64, limit: &ProcessMemoryLimit) -> bool {
     bytes <= limit.bytes.saturating_sub(limit.others) / 4 * 3
 }
 
@@ -51,9 +51,9 @@ mod tests {
 
     #[test]
     fn what_others_hold_and_a_quarter_are_left_free() {
-        let limit = MemoryLimit { bytes: 1_000, source: String::new(), others: 200 };
+        let limit = ProcessMemoryLimit { bytes: 1_000, source: String::new(), others: 200 };
         assert!(fit(600, &limit) && !fit(601, &limit));
-        assert!(!fit(1, &MemoryLimit { others: 2_000, ..limit }));
+        assert!(!fit(1, &ProcessMemoryLimit { others: 2_000, ..limit }));
     }
 
     #[test]

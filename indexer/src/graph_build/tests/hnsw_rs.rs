@@ -1,6 +1,6 @@
 //! The builder on synthetic and real vectors: recall against the crate's own search, reachability, reproducibility.
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::{HnswScratch, VectorRows, flat, hnsw_search};
 use dyad_index::{Graph, Metric, Scored};
@@ -156,7 +156,7 @@ fn bad_input_and_cancelling_are_errors() {
         let rows = rows.first(n);
         let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
         let input = BuildInput { rows: &rows, codes: &codes, initial: None };
-        let stop = if cancel { cancelled() } else { Cancellation::new() };
+        let stop = if cancel { cancelled() } else { JobCancellation::new() };
         HnswRsBuilder.build(&input, &params, JobControl { cancel: &stop, ..JobControl::silent() }).unwrap_err()
     };
     assert!(matches!(run(BuildParams { m: 300, ..params(1) }, false, 10), Error::Parameter { name: "m", .. }));

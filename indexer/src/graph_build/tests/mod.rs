@@ -16,7 +16,7 @@
 //! | `native.rs` | recall against the exact scan, hard sets, cancelling, all metrics |
 //! | `real.rs` | real text embeddings |
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 
 mod any_question;
 mod copies;
@@ -33,8 +33,8 @@ mod repair;
 pub(super) mod synthetic;
 
 /// Of a job that was cancelled before it began.
-pub(super) fn cancelled() -> Cancellation {
-    let cancellation = Cancellation::new();
+pub(super) fn cancelled() -> JobCancellation {
+    let cancellation = JobCancellation::new();
     cancellation.cancel();
     cancellation
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dyad_command::Cancellation;
+use dyad_command::JobCancellation;
 use dyad_index::format::RowType;
 use dyad_index::quant::{Codec, Codes};
 use dyad_index::search::{DenseRows, VectorRows};
@@ -171,7 +171,7 @@ fn layers_built_from_leaves_are_as_good_as_inserted_ones() {
 struct CancelAt {
     rows: u64,
     seen: AtomicU64,
-    cancel: Cancellation,
+    cancel: JobCancellation,
 }
 
 impl JobProgress for CancelAt {
@@ -193,7 +193,7 @@ fn cancelling_ends_it_soon() {
     let rows = Rows::clustered(4_000, 16, 20, 0.4, 1);
     let codes = Codes::encode(&rows, Codec::fit(&rows, Metric::Cosine, 0));
     for (at, threads) in [(1, 1), (500, 2), (2_000, 1), (2_000, 2)] {
-        let progress = CancelAt { rows: at, seen: AtomicU64::new(0), cancel: Cancellation::new() };
+        let progress = CancelAt { rows: at, seen: AtomicU64::new(0), cancel: JobCancellation::new() };
         let control = JobControl { progress: &progress, cancel: &progress.cancel };
         let result = Native.build(&BuildInput { rows: &rows, codes: &codes, initial: None }, &params(threads), control);
         assert!(matches!(result, Err(Error::Cancelled)), "{at}, {threads} threads");

@@ -6,7 +6,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::setting::{Given, Origin, Setting, Shape, Value};
+use super::setting::{FlagShape, Given, Setting, SettingOrigin, SettingValue};
 use super::variables::nearest;
 
 /// Largest file that is read.
@@ -42,7 +42,7 @@ pub(super) fn settings(path: &Path, text: &str, known: &[Setting]) -> Result<Vec
         };
         let arguments = values(setting, value.get_ref()).and_then(|values| setting.arguments(values));
         let arguments = arguments.map_err(|reason| refused(at, format!("`{key}`: {reason}")))?;
-        let origin = Origin::File { path: path.to_owned(), line: line(at) };
+        let origin = SettingOrigin::File { path: path.to_owned(), line: line(at) };
         all.push(Given { key: key.to_owned(), origin, arguments });
     }
     Ok(all)
@@ -55,10 +55,10 @@ fn unknown(key: &str, known: &[Setting]) -> String {
     }
 }
 
-fn values(setting: &Setting, value: &DeValue<'_>) -> Result<Vec<Value>, String> {
+fn values(setting: &Setting, value: &DeValue<'_>) -> Result<Vec<SettingValue>, String> {
     let wrong = |got: &str| format!("expected {}, got {got}", setting.expected());
     match value {
-        DeValue::Array(array) if setting.shape == Shape::List => {
+        DeValue::Array(array) if setting.shape == FlagShape::List => {
             if array.is_empty() {
                 return Err(wrong("an empty array. Leave the key out"));
             }
@@ -69,15 +69,15 @@ fn values(setting: &Setting, value: &DeValue<'_>) -> Result<Vec<Value>, String> 
 }
 
 /// A value that is one; else what it is.
-fn scalar(value: &DeValue<'_>) -> Result<Value, &'static str> {
+fn scalar(value: &DeValue<'_>) -> Result<SettingValue, &'static str> {
     Ok(match value {
-        DeValue::Boolean(value) => Value::Boolean(*value),
+        DeValue::Boolean(value) => SettingValue::Boolean(*value),
         DeValue::Integer(value) => match i128::from_str_radix(value.as_str(), value.radix()) {
-            Ok(value) => Value::Integer(value.to_string()),
+            Ok(value) => SettingValue::Integer(value.to_string()),
             Err(_) => return Err("an integer that is too large"),
         },
-        DeValue::Float(value) => Value::Float(value.as_str().to_owned()),
-        DeValue::String(text) => Value::Text(text.as_ref().into()),
+        DeValue::Float(value) => SettingValue::Float(value.as_str().to_owned()),
+        DeValue::String(text) => SettingValue::Text(text.as_ref().into()),
         DeValue::Datetime(_) => return Err("a date"),
         DeValue::Array(_) => return Err("an array"),
         DeValue::Table(_) => return Err("a table"),

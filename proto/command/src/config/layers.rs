@@ -10,7 +10,7 @@ use clap::{ArgMatches, Command};
 
 use super::command::{CONFIG, LOG, chosen, configured, without_variables};
 use super::file;
-use super::setting::{Given, Origin, Setting};
+use super::setting::{Given, Setting, SettingOrigin};
 use super::variables::Variables;
 use crate::logs;
 
@@ -41,12 +41,12 @@ pub(super) struct Effective {
     pub(super) key: String,
     /// None if it is not set.
     pub(super) values: Option<Vec<OsString>>,
-    pub(super) origin: Origin,
+    pub(super) origin: SettingOrigin,
 }
 
 /// A configuration that cannot be used.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum ConfigRefusal {
     /// By clap; with a line for each flag that it names and that is not from the command line.
     CommandLine(Box<clap::Error>, Vec<String>),
     /// By a layer below.
@@ -101,8 +101,8 @@ impl Configuration {
     }
 
     /// Puts the layers together, with this text of the file.
-    pub(super) fn merge(&self, text: Option<&Result<String, String>>) -> Result<Merged, Refusal> {
-        let given = self.lower_layers(text).map_err(Refusal::Layer)?;
+    pub(super) fn merge(&self, text: Option<&Result<String, String>>) -> Result<Merged, ConfigRefusal> {
+        let given = self.lower_layers(text).map_err(ConfigRefusal::Layer)?;
         let mut arguments = self.arguments.clone();
         let mut at = arguments.len().min(1);
         for name in self.path {
@@ -111,7 +111,7 @@ impl Configuration {
         arguments.splice(at..at, given.iter().flat_map(|one| one.arguments.clone()));
         let matches = self.command.clone().try_get_matches_from(arguments).map_err(|error| {
             let lines = origins(&error, &given);
-            Refusal::CommandLine(Box::new(error), lines)
+            ConfigRefusal::CommandLine(Box::new(error), lines)
         })?;
         let values = match chosen(&matches) {
             Some((_, matches)) => self.settings.iter().map(|setting| effective(setting, matches, &given)).collect(),
@@ -150,9 +150,9 @@ fn effective(setting: &Setting, matches: &ArgMatches, given: &[Given]) -> Effect
     let values = matches.get_raw(setting.id()).map(|values| values.map(OsStr::to_owned).collect());
     let origin = match given.iter().find(|one| one.key == setting.key) {
         Some(given) => given.origin.clone(),
-        None if matches.value_source(setting.id()) == Some(ValueSource::CommandLine) => Origin::CommandLine,
-        None if setting.key == LOG && logs::is_from_environment() => Origin::Variable(logs::VARIABLE.to_owned()),
-        None => Origin::Default,
+        None if matches.value_source(setting.id()) == Some(ValueSource::CommandLine) => SettingOrigin::CommandLine,
+        None if setting.key == LOG && logs::is_from_environment() => SettingOrigin::Variable(logs::VARIABLE.to_owned()),
+        None => SettingOrigin::Default,
     };
     Effective { key: setting.key.clone(), values, origin }
 }
@@ -170,13 +170,13 @@ fn origins(error: &clap::Error, given: &[Given]) -> Vec<String> {
     let is_named =
         |key: &str| named.iter().any(|name| name.split([' ', '=', '[']).next() == Some(&*format!("--{key}")));
     let from = |one: &Given| match &one.origin {
-        Origin::File { path, line } => format!("`--{}` comes from {}:{line}", one.key, path.display()),
+        SettingOrigin::File { path, line } => format!("`--{}` comes from {}:{line}", one.key, path.display()),
         origin => format!("`--{}` comes from the {origin}", one.key),
     };
     given.iter().filter(|one| is_named(&one.key)).map(from).collect()
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ConfigRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Layer(reason) => f.write_str(reason),

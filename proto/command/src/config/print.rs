@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::layers::{Configuration, Effective};
-use super::setting::{Origin, Setting, Shape};
+use super::setting::{FlagShape, Setting, SettingOrigin};
 
 /// The TOML of these values, one in a line.
 pub(super) fn toml(configuration: &Configuration, values: &[Effective]) -> String {
@@ -21,9 +21,9 @@ fn line(setting: &Setting, value: &Effective) -> String {
     let texts = value.values.iter().flatten().map(|text| setting.toml(&text.to_string_lossy()));
     let texts: Vec<String> = texts.collect();
     match (texts.as_slice(), setting.shape) {
-        ([], Shape::Optional) if *origin != Origin::Default => format!("{key} = false # {origin}"),
+        ([], FlagShape::Optional) if *origin != SettingOrigin::Default => format!("{key} = false # {origin}"),
         ([], _) => format!("# {key} is not set"),
-        (all, Shape::List) => format!("{key} = [{}] # {origin}", all.join(", ")),
+        (all, FlagShape::List) => format!("{key} = [{}] # {origin}", all.join(", ")),
         ([one, ..], _) => format!("{key} = {one} # {origin}"),
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use super::follow::{Follower, log_filter};
-use super::layers::{Configuration, Merged, Refusal};
+use super::layers::{ConfigRefusal, Configuration, Merged};
 use super::print;
 use crate::exit::{USAGE, finish, refused};
 use crate::logs;
@@ -43,16 +43,16 @@ pub fn run_server<A: Parser>(
     finish(command(arguments, Follower::new(configuration, text, values)), code)
 }
 
-fn print_refusal(refusal: &Refusal) -> ExitCode {
+fn print_refusal(refusal: &ConfigRefusal) -> ExitCode {
     let mut lines = match refusal {
-        Refusal::CommandLine(error, origins) => {
+        ConfigRefusal::CommandLine(error, origins) => {
             let code = refused(error);
             if origins.is_empty() {
                 return code;
             }
             origins.join("\n")
         }
-        Refusal::Layer(reason) => format!("error: {reason}"),
+        ConfigRefusal::Layer(reason) => format!("error: {reason}"),
     };
     lines.push('\n');
     // If standard error is closed, the exit code remains.

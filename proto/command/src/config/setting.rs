@@ -15,13 +15,13 @@ pub(super) struct Setting {
     arg: Arg,
     /// Its long name.
     pub(super) key: String,
-    pub(super) shape: Shape,
-    kind: Kind,
+    pub(super) shape: FlagShape,
+    kind: ValueKind,
 }
 
 /// How a flag takes values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum FlagShape {
     /// None: it is there or not.
     Switch,
     /// One.
@@ -34,7 +34,7 @@ pub(super) enum Shape {
 
 /// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Boolean,
     Integer,
     Number,
@@ -43,7 +43,7 @@ enum Kind {
 
 /// A value of a file or a variable.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(super) enum SettingValue {
     Boolean(bool),
     Integer(String),
     Float(String),
@@ -52,7 +52,7 @@ pub(super) enum Value {
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum SettingOrigin {
     Default,
     File { path: PathBuf, line: usize },
     Variable(String),
@@ -63,7 +63,7 @@ pub(super) enum Origin {
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) key: String,
-    pub(super) origin: Origin,
+    pub(super) origin: SettingOrigin,
     pub(super) arguments: Vec<OsString>,
 }
 
@@ -77,13 +77,13 @@ impl Setting {
         let key = arg.get_long()?.to_owned();
         let optional = arg.get_num_args().is_some_and(|range| range.min_values() == 0);
         let shape = match arg.get_action() {
-            ArgAction::SetTrue => Shape::Switch,
-            ArgAction::Set if optional => Shape::Optional,
-            ArgAction::Set => Shape::One,
-            ArgAction::Append => Shape::List,
+            ArgAction::SetTrue => FlagShape::Switch,
+            ArgAction::Set if optional => FlagShape::Optional,
+            ArgAction::Set => FlagShape::One,
+            ArgAction::Append => FlagShape::List,
             _ => return None,
         };
-        Some(Self { arg: arg.clone(), key, shape, kind: Kind::of(arg) })
+        Some(Self { arg: arg.clone(), key, shape, kind: ValueKind::of(arg) })
     }
 
     /// Its identifier in matches.
@@ -97,20 +97,19 @@ impl Setting {
     }
 
     /// The arguments that give it these values; an error says what was expected and what is there.
-    pub(super) fn arguments(&self, values: Vec<Value>) -> Result<Vec<OsString>, String> {
+    pub(super) fn arguments(&self, values: Vec<SettingValue>) -> Result<Vec<OsString>, String> {
         let mut arguments = Vec::new();
         for value in values {
             let text: OsString = match (self.kind, &value) {
-                (_, Value::Boolean(false)) if self.takes_booleans() => continue,
-                (_, Value::Boolean(true)) if self.takes_booleans() => {
+                (_, SettingValue::Boolean(false)) if self.takes_booleans() => continue,
+                (_, SettingValue::Boolean(true)) if self.takes_booleans() => {
                     arguments.push(format!("--{}", self.key).into());
                     continue;
                 }
-                (Kind::Boolean, Value::Boolean(value)) => value.to_string().into(),
-                (Kind::Integer | Kind::Number, Value::Integer(text)) | (Kind::Number, Value::Float(text)) => {
-                    text.into()
-                }
-                (Kind::Text, Value::Text(text)) => text.clone(),
+                (ValueKind::Boolean, SettingValue::Boolean(value)) => value.to_string().into(),
+                (ValueKind::Integer | ValueKind::Number, SettingValue::Integer(text))
+                | (ValueKind::Number, SettingValue::Float(text)) => text.into(),
+                (ValueKind::Text, SettingValue::Text(text)) => text.clone(),
                 _ => return Err(format!("expected {}, got {value}", self.expected())),
             };
             self.check(&text).map_err(|reason| {
@@ -122,31 +121,31 @@ impl Setting {
     }
 
     /// The text of a variable as a value of its type; text that is none stays text, which [`Self::arguments`] refuses.
-    pub(super) fn value_of(&self, text: OsString) -> Value {
-        let Some(utf8) = text.to_str() else { return Value::Text(text) };
+    pub(super) fn value_of(&self, text: OsString) -> SettingValue {
+        let Some(utf8) = text.to_str() else { return SettingValue::Text(text) };
         match (self.kind, utf8) {
-            (_, "true" | "false") if self.takes_booleans() || self.kind == Kind::Boolean => {
-                Value::Boolean(utf8 == "true")
+            (_, "true" | "false") if self.takes_booleans() || self.kind == ValueKind::Boolean => {
+                SettingValue::Boolean(utf8 == "true")
             }
-            (Kind::Integer, _) if utf8.parse::<i128>().is_ok() => Value::Integer(utf8.to_owned()),
-            (Kind::Number, _) if utf8.parse::<f64>().is_ok() => Value::Float(utf8.to_owned()),
-            _ => Value::Text(text),
+            (ValueKind::Integer, _) if utf8.parse::<i128>().is_ok() => SettingValue::Integer(utf8.to_owned()),
+            (ValueKind::Number, _) if utf8.parse::<f64>().is_ok() => SettingValue::Float(utf8.to_owned()),
+            _ => SettingValue::Text(text),
         }
     }
 
     /// What it takes, in words.
     pub(super) fn expected(&self) -> String {
         let one = match self.kind {
-            Kind::Boolean => "a boolean",
-            Kind::Integer => "an integer",
-            Kind::Number => "a number",
-            Kind::Text => "a string",
+            ValueKind::Boolean => "a boolean",
+            ValueKind::Integer => "an integer",
+            ValueKind::Number => "a number",
+            ValueKind::Text => "a string",
         };
         match self.shape {
-            Shape::Switch => "a boolean".to_owned(),
-            Shape::One => one.to_owned(),
-            Shape::Optional => format!("{one}, true or false"),
-            Shape::List => format!("{one}, or an array of them"),
+            FlagShape::Switch => "a boolean".to_owned(),
+            FlagShape::One => one.to_owned(),
+            FlagShape::Optional => format!("{one}, true or false"),
+            FlagShape::List => format!("{one}, or an array of them"),
         }
     }
 
@@ -154,18 +153,20 @@ impl Setting {
     pub(super) fn toml(&self, text: &str) -> String {
         let text = without_credentials(text);
         let value = match self.kind {
-            Kind::Boolean => text.parse().ok().map(toml::Value::Boolean),
+            ValueKind::Boolean => text.parse().ok().map(toml::Value::Boolean),
             // Integers of TOML files may be larger than those of `toml::Value`.
-            Kind::Integer => return text.parse::<i128>().map_or_else(|_| quoted(&text), |value| value.to_string()),
-            Kind::Number => text.parse().ok().map(toml::Value::Float),
-            Kind::Text => None,
+            ValueKind::Integer => {
+                return text.parse::<i128>().map_or_else(|_| quoted(&text), |value| value.to_string());
+            }
+            ValueKind::Number => text.parse().ok().map(toml::Value::Float),
+            ValueKind::Text => None,
         };
         value.map_or_else(|| quoted(&text), |value| value.to_string())
     }
 
     /// Whether `true` means the flag without a value, and `false` its absence.
     fn takes_booleans(&self) -> bool {
-        self.shape == Shape::Switch || (self.shape == Shape::Optional && self.kind != Kind::Boolean)
+        self.shape == FlagShape::Switch || (self.shape == FlagShape::Optional && self.kind != ValueKind::Boolean)
     }
 
     /// Lets the flag's own parser look at a value.
@@ -188,7 +189,7 @@ impl Setting {
     }
 }
 
-impl Kind {
+impl ValueKind {
     fn of(arg: &Arg) -> Self {
         let of_parser = arg.get_value_parser().type_id();
         let is = |types: &[TypeId]| types.iter().any(|one| of_parser == *one);
@@ -206,7 +207,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for SettingValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Boolean(value) => write!(f, "the boolean {value}"),
@@ -217,7 +218,7 @@ impl fmt::Display for Value {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use super::setting::{Given, Origin, Setting, Shape};
+use super::setting::{FlagShape, Given, Setting, SettingOrigin};
 
 const PREFIX: &str = "DYAD_";
 /// Variables of all programs that are no flags.
@@ -37,10 +37,10 @@ impl Variables {
     pub(super) fn setting(&self, setting: &Setting) -> Result<Option<Given>, String> {
         let Some((name, text)) = self.get(&setting.key, setting.own_variable()) else { return Ok(None) };
         let arguments = setting.arguments(vec![setting.value_of(text)]).map_err(|reason| {
-            let only = if setting.shape == Shape::List { ". A variable holds one value" } else { "" };
+            let only = if setting.shape == FlagShape::List { ". A variable holds one value" } else { "" };
             format!("{name}: {reason}{only}")
         })?;
-        Ok(Some(Given { key: setting.key.clone(), origin: Origin::Variable(name), arguments }))
+        Ok(Some(Given { key: setting.key.clone(), origin: SettingOrigin::Variable(name), arguments }))
     }
 
     /// A warning for each variable that is not known and looks like one that is.

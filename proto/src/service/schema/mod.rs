@@ -28,7 +28,7 @@ pub(super) struct Method {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FieldKind {
     /// Integers, enums and flags.
     Varint,
     Fixed32,
@@ -42,7 +42,7 @@ enum Kind {
 struct Field {
     number: u64,
     name: String,
-    kind: Kind,
+    kind: FieldKind,
     repeated: bool,
     /// Elements in one message.
     most: usize,
@@ -123,10 +123,12 @@ impl Schema {
             let field = found.and_then(|place| fields.get(place));
             let value = value(wire, &mut rest)?;
             let Some(field) = field else { continue };
-            let Value::Delimited(content) = value else {
+            let WireValue::Delimited(content) = value else {
                 let fits = matches!(
                     (field.kind, value),
-                    (Kind::Varint, Value::Varint) | (Kind::Fixed32, Value::Fixed32) | (Kind::Fixed64, Value::Fixed64)
+                    (FieldKind::Varint, WireValue::Varint)
+                        | (FieldKind::Fixed32, WireValue::Fixed32)
+                        | (FieldKind::Fixed64, WireValue::Fixed64)
                 );
                 if !fits {
                     return Err(Fault::Malformed("a field is not of its type"));
@@ -141,21 +143,21 @@ impl Schema {
             }
             *left = left.checked_sub(1).ok_or(Fault::Elements)?;
             match field.kind {
-                Kind::Text if std::str::from_utf8(content).is_err() => {
+                FieldKind::Text if std::str::from_utf8(content).is_err() => {
                     return Err(Fault::NotUtf8(&field.name));
                 }
-                Kind::Text | Kind::Bytes => {}
-                Kind::Message(inner) => self.check_message(inner, content, left, depth + 1)?,
+                FieldKind::Text | FieldKind::Bytes => {}
+                FieldKind::Message(inner) => self.check_message(inner, content, left, depth + 1)?,
                 // Numbers packed into one field; those of fixed length take no more memory decoded.
-                Kind::Fixed32 | Kind::Fixed64 if field.repeated => {
-                    if !content.len().is_multiple_of(if field.kind == Kind::Fixed32 { 4 } else { 8 }) {
+                FieldKind::Fixed32 | FieldKind::Fixed64 if field.repeated => {
+                    if !content.len().is_multiple_of(if field.kind == FieldKind::Fixed32 { 4 } else { 8 }) {
                         return Err(CUT);
                     }
                 }
-                Kind::Varint if field.repeated => {
+                FieldKind::Varint if field.repeated => {
                     *left = left.checked_sub(content.len() / 4).ok_or(Fault::Elements)?;
                 }
-                Kind::Varint | Kind::Fixed32 | Kind::Fixed64 => {
+                FieldKind::Varint | FieldKind::Fixed32 | FieldKind::Fixed64 => {
                     return Err(Fault::Malformed("a field is not of its type"));
                 }
             }
@@ -176,14 +178,14 @@ fn collect<'a>(prefix: &str, declared: &'a [DescriptorProto], into: &mut Vec<(St
 fn fields(message: &str, descriptor: &DescriptorProto, places: &HashMap<&str, usize>) -> Vec<Field> {
     let of = |field: &prost_types::FieldDescriptorProto| {
         let kind = match field.r#type() {
-            Type::Fixed32 | Type::Sfixed32 | Type::Float => Kind::Fixed32,
-            Type::Fixed64 | Type::Sfixed64 | Type::Double => Kind::Fixed64,
-            Type::String => Kind::Text,
+            Type::Fixed32 | Type::Sfixed32 | Type::Float => FieldKind::Fixed32,
+            Type::Fixed64 | Type::Sfixed64 | Type::Double => FieldKind::Fixed64,
+            Type::String => FieldKind::Text,
             Type::Message | Type::Group => {
-                places.get(field.type_name()).map_or(Kind::Bytes, |place| Kind::Message(*place))
+                places.get(field.type_name()).map_or(FieldKind::Bytes, |place| FieldKind::Message(*place))
             }
-            Type::Bytes => Kind::Bytes,
-            _ => Kind::Varint,
+            Type::Bytes => FieldKind::Bytes,
+            _ => FieldKind::Varint,
         };
         let rules = message.strip_prefix(".dyad.v1.").and_then(|message| field_rules(message, field.name()));
         Field {
@@ -206,7 +208,7 @@ enum Fault<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Value<'a> {
+enum WireValue<'a> {
     Varint,
     Fixed32,
     Fixed64,
@@ -231,7 +233,7 @@ fn varint(rest: &mut &[u8]) -> Result<u64, Fault<'static>> {
     Err(Fault::Malformed("a number has more than 64 bits"))
 }
 
-fn value<'a>(wire: u64, rest: &mut &'a [u8]) -> Result<Value<'a>, Fault<'static>> {
+fn value<'a>(wire: u64, rest: &mut &'a [u8]) -> Result<WireValue<'a>, Fault<'static>> {
     let take = |bytes: usize, rest: &mut &'a [u8]| {
         let (content, after) = rest.split_at_checked(bytes).ok_or(CUT)?;
         *rest = after;
@@ -240,19 +242,19 @@ fn value<'a>(wire: u64, rest: &mut &'a [u8]) -> Result<Value<'a>, Fault<'static>
     Ok(match wire {
         0 => {
             varint(rest)?;
-            Value::Varint
+            WireValue::Varint
         }
         1 => {
             take(8, rest)?;
-            Value::Fixed64
+            WireValue::Fixed64
         }
         2 => {
             let length = usize::try_from(varint(rest)?).map_err(|_| CUT)?;
-            Value::Delimited(take(length, rest)?)
+            WireValue::Delimited(take(length, rest)?)
         }
         5 => {
             take(4, rest)?;
-            Value::Fixed32
+            WireValue::Fixed32
         }
         _ => return Err(Fault::Malformed("a field has an unknown wire type")),
     })

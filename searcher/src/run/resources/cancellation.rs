@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// Polled by the work of one request.
 #[derive(Debug)]
-pub(in crate::run) struct Cancellation {
+pub(in crate::run) struct SearchCancellation {
     dropped: AtomicBool,
     deadline: Instant,
     time: Duration,
@@ -19,7 +19,7 @@ pub(in crate::run) struct Cancellation {
 
 /// Guard that cancels the work when it is dropped, as when the future that waits for the answer is.
 #[derive(Debug)]
-pub(in crate::run) struct CancelOnDrop(Arc<Cancellation>);
+pub(in crate::run) struct CancelOnDrop(Arc<SearchCancellation>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -27,7 +27,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-impl Cancel for Cancellation {
+impl Cancel for SearchCancellation {
     fn is_cancelled(&self) -> bool {
         let now = Instant::now();
         let_others(now);
@@ -35,7 +35,7 @@ impl Cancel for Cancellation {
     }
 }
 
-impl Cancellation {
+impl SearchCancellation {
     /// For work that may take `time` from `started`.
     pub(in crate::run) fn with_deadline(started: Instant, time: Duration) -> (Arc<Self>, CancelOnDrop) {
         let cancel = Arc::new(Self { dropped: AtomicBool::new(false), deadline: started + time, time });
@@ -75,13 +75,13 @@ mod tests {
     #[test]
     fn work_is_cancelled_by_a_dropped_guard_and_by_its_deadline() {
         let hour = Duration::from_hours(1);
-        let (cancel, guard) = Cancellation::with_deadline(Instant::now(), hour);
+        let (cancel, guard) = SearchCancellation::with_deadline(Instant::now(), hour);
         assert!(!cancel.is_cancelled() && cancel.check().is_ok());
         assert_eq!(cancel.complete(SearchHits::<u8>::default()).unwrap(), SearchHits::default());
         assert!(matches!(cancel.complete(SearchHits::<u8>::cancelled()), Err(Error::Deadline(time)) if time == hour));
         drop(guard);
         assert!(cancel.is_cancelled() && cancel.check().is_err());
-        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::ZERO);
+        let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), Duration::ZERO);
         assert!(cancel.is_cancelled());
     }
 }

@@ -6,7 +6,7 @@ use dyad_index::lexical::StoredDocument;
 use dyad_proto::limits::MAX_REPLY_DOCUMENT_BYTES;
 use dyad_proto::service::{ByteBudget, HeldBytes};
 
-use super::cancellation::Cancellation;
+use super::cancellation::SearchCancellation;
 use crate::error::{Error, Result};
 
 /// Most bytes of documents in all replies that are being made or sent.
@@ -30,10 +30,10 @@ impl ReplyMemory {
     }
 
     /// The budget of one reply of any size: waits until enough for the largest is free.
-    pub(in crate::run) async fn reserve(&self, cancel: &Cancellation) -> Result<ReplyBudget> {
+    pub(in crate::run) async fn reserve(&self, cancel: &SearchCancellation) -> Result<ReplyBudget> {
         let reserved = tokio::time::timeout_at(cancel.deadline().into(), self.0.reserve(MAX_REPLY_DOCUMENT_BYTES));
         let held = reserved.await.map_err(|_| cancel.deadline_error())?.ok_or(Error::Internal)?;
-        Ok(ReplyBudget { budget: self.0.clone(), taken: Mutex::new(Taken { held, ..Taken::default() }) })
+        Ok(ReplyBudget { budget: self.0.clone(), taken: Mutex::new(TakenMemory { held, ..TakenMemory::default() }) })
     }
 }
 
@@ -41,18 +41,18 @@ impl ReplyMemory {
 #[derive(Debug)]
 pub struct ReplyBudget {
     budget: ByteBudget,
-    taken: Mutex<Taken>,
+    taken: Mutex<TakenMemory>,
 }
 
 /// Bytes, and the memory held for them.
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenMemory {
     documents: usize,
     hits: usize,
     held: HeldBytes,
 }
 
-impl Taken {
+impl TakenMemory {
     /// Holds what documents and hits take; of a reply at most what the largest one's documents may.
     fn hold(&mut self, budget: &ByteBudget) -> Result<()> {
         let bytes = (self.documents + self.hits).min(MAX_REPLY_DOCUMENT_BYTES);
@@ -100,9 +100,9 @@ mod tests {
         let (memory, mib) = (ReplyMemory::new(), document(1 << 20));
         let first = memory.budget();
         assert!((0..40).all(|_| first.take(&mib).is_ok()));
-        let (soon, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_millis(20));
+        let (soon, _guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_millis(20));
         assert!(matches!(memory.reserve(&soon).await, Err(Error::Deadline(_))));
-        let (cancel, _other_guard) = Cancellation::with_deadline(Instant::now(), Duration::from_mins(1));
+        let (cancel, _other_guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_mins(1));
         let sent = async {
             tokio::task::yield_now().await;
             drop(first);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-type Job = Box<dyn FnOnce() + Send>;
+type ThreadJob = Box<dyn FnOnce() + Send>;
 
 /// For how long a thread of lower priority keeps a core that another one waits for. By itself the system lets it have the core for milliseconds, and
 /// an ordinary request waits for a core several times.
@@ -41,29 +41,29 @@ pub(in crate::run) fn yield_to_others(niceness: i32) {
 }
 
 /// Some threads and their queue, which whoever adds to it bounds. They end once this is dropped and all jobs are done.
-pub(in crate::run) struct Threads(Arc<Shared>);
+pub(in crate::run) struct SleepingThreads(Arc<SharedThreads>);
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedThreads {
+    queue: Mutex<ThreadQueue>,
     added: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct ThreadQueue {
+    jobs: VecDeque<ThreadJob>,
     /// Threads that sleep and that nobody has woken yet.
     asleep: usize,
     closed: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl SharedThreads {
+    fn lock(&self) -> MutexGuard<'_, ThreadQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next job, when there is one; none at the end.
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<ThreadJob> {
         let mut queue = self.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
@@ -78,7 +78,7 @@ impl Shared {
     }
 }
 
-impl Threads {
+impl SleepingThreads {
     pub(in crate::run) fn new(name: &str, threads: usize) -> Result<Self> {
         let this = Self(Arc::default());
         for number in 0..threads.max(1) {
@@ -108,14 +108,14 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for SleepingThreads {
     fn drop(&mut self) {
         self.0.lock().closed = true;
         self.0.added.notify_all();
     }
 }
 
-impl std::fmt::Debug for Threads {
+impl std::fmt::Debug for SleepingThreads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Threads").field("waiting", &self.0.lock().jobs.len()).finish_non_exhaustive()
     }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_job_is_done_and_in_order_by_one_thread() {
-        let threads = Threads::new("one", 1).unwrap();
+        let threads = SleepingThreads::new("one", 1).unwrap();
         let (done, numbers) = mpsc::channel();
         for number in 0..1_000 {
             let done = done.clone();
@@ -163,7 +163,7 @@ mod tests {
     /// Each waits for the other.
     #[test]
     fn jobs_are_done_by_all_threads() {
-        let threads = Threads::new("two", 2).unwrap();
+        let threads = SleepingThreads::new("two", 2).unwrap();
         for _ in 0..200 {
             let (here, there) = (mpsc::channel(), mpsc::channel());
             let (met, both) = mpsc::channel();

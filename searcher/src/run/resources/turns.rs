@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use tokio::sync::oneshot;
 
-use super::cancellation::Cancellation;
+use super::cancellation::SearchCancellation;
 use crate::error::Result;
 
 /// The turns of one stream.
@@ -38,7 +38,7 @@ impl Turns {
 }
 
 impl Turn {
-    pub(in crate::run) async fn come(self, cancel: &Cancellation) -> Result<()> {
+    pub(in crate::run) async fn come(self, cancel: &SearchCancellation) -> Result<()> {
         let come = tokio::time::timeout_at(cancel.deadline().into(), self.0);
         come.await.map(drop).map_err(|_| cancel.deadline_error())
     }
@@ -55,8 +55,8 @@ mod tests {
     async fn a_turn_comes_when_the_one_before_has_ended_and_not_when_a_later_one_has() {
         let mut turns = Turns::default();
         let [(first, end), (second, second_end), (third, third_end)] = std::array::from_fn(|_| turns.add());
-        let soon = || Cancellation::with_deadline(Instant::now(), Duration::from_millis(20));
-        let (cancel, _guard) = Cancellation::with_deadline(Instant::now(), Duration::from_mins(1));
+        let soon = || SearchCancellation::with_deadline(Instant::now(), Duration::from_millis(20));
+        let (cancel, _guard) = SearchCancellation::with_deadline(Instant::now(), Duration::from_mins(1));
         first.come(&cancel).await.unwrap();
         drop(third_end);
         assert!(matches!(second.come(&soon().0).await, Err(Error::Deadline(_))));

@@ -13,11 +13,11 @@ const PAUSE: Duration = Duration::from_millis(16);
 
 /// The shards whose checksums are to be verified, of all indexes: one after another, on a thread that ends when there are no more.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Checksums(Arc<Mutex<Waiting>>);
+pub(in crate::run) struct Checksums(Arc<Mutex<WaitingShard>>);
 
 /// One entry for each shard that was open when the last generation came and is still to be read: who claims it is the only one.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingShard {
     shards: VecDeque<Weak<DenseShard>>,
     has_thread: bool,
 }
@@ -45,11 +45,11 @@ impl Checksums {
     }
 }
 
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+fn lock(waiting: &Mutex<WaitingShard>) -> MutexGuard<'_, WaitingShard> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn check_all(waiting: &Mutex<Waiting>, pause: Duration) {
+fn check_all(waiting: &Mutex<WaitingShard>, pause: Duration) {
     let mut valid = 0;
     loop {
         let next = {

@@ -12,7 +12,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::error::Result;
-use crate::run::resources::cancellation::Cancellation;
+use crate::run::resources::cancellation::SearchCancellation;
 
 /// What a filter allows in one generation.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl AllowedNodes {
         is_scoped: bool,
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,
-        cancel: &Cancellation,
+        cancel: &SearchCancellation,
     ) -> Result<(Arc<Self>, bool)> {
         if let Some(known) = cache.and_then(|cache| cache.get(snapshot, encoded)) {
             return Ok((known, true));
@@ -78,19 +78,19 @@ pub(in crate::run) fn cached_as(caller: &Caller, filter: &v1::Filter) -> Vec<u8>
 }
 
 /// Address of the opened generation, and encoded filter. Numbers of generations are those of one index, and one that is opened again may be another.
-type Key = (usize, Vec<u8>);
+type FilterCacheKey = (usize, Vec<u8>);
 
 /// The nodes, and the opened generation that they were found in: no other has its address as long as this is held.
-type Entry = (Weak<Snapshot>, Arc<AllowedNodes>);
+type CachedNodes = (Weak<Snapshot>, Arc<AllowedNodes>);
 
 #[derive(Debug, Clone)]
-struct Bytes;
+struct FilterBytes;
 
 /// Bytes of an entry beyond filter, sets and notes, about.
 const OVERHEAD: usize = 256;
 
-impl Weighter<Key, Entry> for Bytes {
-    fn weight(&self, (_, filter): &Key, (_, allowed): &Entry) -> u64 {
+impl Weighter<FilterCacheKey, CachedNodes> for FilterBytes {
+    fn weight(&self, (_, filter): &FilterCacheKey, (_, allowed): &CachedNodes) -> u64 {
         let notes: usize = allowed.notes.iter().map(|note| note.len() + size_of::<String>()).sum();
         (filter.len() + allowed.bytes + notes + OVERHEAD) as u64
     }
@@ -98,7 +98,7 @@ impl Weighter<Key, Entry> for Bytes {
 
 /// The filters that were used last and most often, within a number of bytes.
 pub(in crate::run) struct FilterCache {
-    cache: Cache<Key, Entry, Bytes>,
+    cache: Cache<FilterCacheKey, CachedNodes, FilterBytes>,
 }
 
 impl std::fmt::Debug for FilterCache {
@@ -119,7 +119,7 @@ impl FilterCache {
         // The cache divides its bytes among parts by the number of its entries, and takes none that is larger than a part: that of a filter may have
         // 4 MiB for every shard.
         let expected = (bytes >> 20).max(16);
-        (bytes > 0).then(|| Self { cache: Cache::with_weighter(expected, bytes as u64, Bytes) })
+        (bytes > 0).then(|| Self { cache: Cache::with_weighter(expected, bytes as u64, FilterBytes) })
     }
 
     /// What an encoded filter allows in a generation, if it is known.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::served_index::ServedIndex;
 use crate::error::Error;
-use crate::question::{GOLDEN, ModelTower, Towers};
+use crate::question::{GOLDEN, ModelTower, QuestionTowers};
 
 /// Between two looks.
 pub(in crate::run) const PAUSE: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ impl ReadinessState {
     }
 
     /// Looks.
-    pub(in crate::run) async fn check(&self, towers: &Towers, indexes: Vec<Arc<ServedIndex>>) -> Readiness {
+    pub(in crate::run) async fn check(&self, towers: &QuestionTowers, indexes: Vec<Arc<ServedIndex>>) -> Readiness {
         let now = look(towers, indexes).await.map_err(Arc::from);
         self.0.send_if_modified(|before| {
             let changed = *before != now;
@@ -58,7 +58,7 @@ impl ReadinessState {
     }
 }
 
-async fn look(towers: &Towers, indexes: Vec<Arc<ServedIndex>>) -> std::result::Result<(), String> {
+async fn look(towers: &QuestionTowers, indexes: Vec<Arc<ServedIndex>>) -> std::result::Result<(), String> {
     for one in towers.iter() {
         check_tower(one).await?;
     }

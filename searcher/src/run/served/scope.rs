@@ -11,7 +11,7 @@ use dyad_proto::access::Caller;
 use super::filter_cache::{AllowedNodes, FilterCache, cached_as};
 use crate::error::Result;
 use crate::plan;
-use crate::run::resources::cancellation::Cancellation;
+use crate::run::resources::cancellation::SearchCancellation;
 
 /// A caller's documents of one generation.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl Scope {
         &self,
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,
-        cancel: &Cancellation,
+        cancel: &SearchCancellation,
     ) -> Result<&AllowedNodes> {
         if let Some(known) = self.allowed.get() {
             return Ok(known);
@@ -47,7 +47,7 @@ impl Scope {
         &self,
         snapshot: &Arc<Snapshot>,
         cache: Option<&FilterCache>,
-        cancel: &Cancellation,
+        cancel: &SearchCancellation,
     ) -> Result<Arc<[NodeSet]>> {
         Ok(Arc::clone(&self.allowed(snapshot, cache, cancel)?.shards))
     }

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::open_files;
 use crate::error::{Error, Result};
 use crate::memory::{IndexMemory, ProcessMemory};
-use crate::question::Towers;
+use crate::question::QuestionTowers;
 
 /// Names that a refusal tells.
 const TOLD: usize = 10;
@@ -49,7 +49,7 @@ pub struct ServedIndex {
 
 impl ServedIndex {
     /// Opens a generation, the one that `CURRENT` names where none is given, and checks that a tower fits it.
-    fn open(index: &IndexPath, generation: Option<u64>, towers: &Towers) -> Result<Self> {
+    fn open(index: &IndexPath, generation: Option<u64>, towers: &QuestionTowers) -> Result<Self> {
         let path = &index.path;
         let pointer = ArcSwap::from_pointee(pointer(path).unwrap_or_default());
         let snapshot = match generation {
@@ -112,7 +112,7 @@ impl Indexes {
     pub(in crate::run) fn open(
         mut paths: Vec<IndexPath>,
         generation: Option<u64>,
-        towers: &Towers,
+        towers: &QuestionTowers,
         process: &ProcessMemory,
     ) -> Result<Self> {
         paths.sort_by(|a, b| a.name.cmp(&b.name));

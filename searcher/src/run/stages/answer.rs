@@ -4,7 +4,7 @@ use dyad_index::lexical::StoredDocument;
 use dyad_proto::v1;
 
 use crate::fusion::Fusion;
-use crate::metrics::{Answered, CacheKind, Metrics};
+use crate::metrics::{Answered, CacheKind, SearcherMetrics};
 use crate::run::resources::reply_memory::ReplyBudget;
 
 /// A hit, and where its document is stored.
@@ -81,7 +81,7 @@ impl Answer {
     }
 
     /// Counts it.
-    pub(in crate::run) fn count(&self, metrics: &Metrics) {
+    pub(in crate::run) fn count(&self, metrics: &SearcherMetrics) {
         let v1::SearchResponse { index, generation, ef, .. } = &self.response;
         let timings = self.response.timings.unwrap_or_default();
         tracing::debug!(index, generation, hits = self.hits.len(), ef, ?timings, "answered");

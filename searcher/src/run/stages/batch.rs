@@ -1,8 +1,8 @@
 //! Questions that are answered together; a single one is a batch of one. Questions with equal parameters are searched
 //! together, interleaved, to hide the latency of memory. Every answer is the one that its question alone would get.
 //!
-//! The parts of the work run on the threads of [`crate::run::resources::pool`], for some of the filters at a time: [`Batch::filter`], then [`Batch::text`] and
-//! [`Batch::dense`] in any order or in parallel. The part that ends last goes on to [`Batch::answers`].
+//! The parts of the work run on the threads of [`crate::run::resources::pool`], for some of the filters at a time: [`QuestionBatch::filter`], then [`QuestionBatch::text`] and
+//! [`QuestionBatch::dense`] in any order or in parallel. The part that ends last goes on to [`QuestionBatch::answers`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,8 +20,8 @@ use rayon::prelude::*;
 use super::answer::Answers;
 use super::pages::JoinedSearch;
 use crate::error::Result;
-use crate::plan::Plan;
-use crate::run::resources::cancellation::Cancellation;
+use crate::plan::SearchPlan;
+use crate::run::resources::cancellation::SearchCancellation;
 use crate::run::resources::reply_memory::ReplyBudget;
 use crate::run::served::filter_cache::{AllowedNodes, FilterCache};
 use crate::run::served::scope::Scope;
@@ -33,7 +33,7 @@ const MIN_INTERLEAVED: usize = 8;
 /// One question of a batch.
 #[derive(Debug, Clone)]
 pub(in crate::run) struct BatchItem {
-    pub(in crate::run) plan: Plan,
+    pub(in crate::run) plan: SearchPlan,
     pub(in crate::run) query: String,
     /// Where the request has one.
     pub(in crate::run) vector: Option<Vec<f32>>,
@@ -43,7 +43,7 @@ pub(in crate::run) struct BatchItem {
 
 /// A question's vector, or why there is none.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Vector {
+pub(in crate::run) struct QuestionVector {
     pub(in crate::run) values: Option<Vec<f32>>,
     /// Tokens that the tower has read of the question.
     pub(in crate::run) tokens: u32,
@@ -58,7 +58,7 @@ pub(in crate::run) type Timed = (SearchHits<DocumentHit>, u64);
 
 /// A filter's part of the results.
 #[derive(Debug, Clone, Default)]
-pub(in crate::run) struct Filtered {
+pub(in crate::run) struct FilteredNodes {
     /// What it asks for that no document has.
     pub(in crate::run) notes: Vec<String>,
     /// Documents that it allows.
@@ -74,7 +74,7 @@ pub(in crate::run) struct Filtered {
 /// The results for one question, by part.
 #[derive(Debug, Default)]
 pub(in crate::run) struct PartResults {
-    pub(in crate::run) filter: OnceLock<Filtered>,
+    pub(in crate::run) filter: OnceLock<FilteredNodes>,
     pub(in crate::run) text: OnceLock<Timed>,
     /// Weight of documents in the scores of `text`; absent where it counts for none.
     pub(in crate::run) document_weight: OnceLock<f64>,
@@ -97,12 +97,12 @@ pub(in crate::run) struct Chunk {
 
 /// All questions of one call.
 #[derive(Debug)]
-pub(in crate::run) struct Batch {
+pub(in crate::run) struct QuestionBatch {
     pub(in crate::run) index: Arc<ServedIndex>,
     /// Its generation that answers.
     pub(in crate::run) snapshot: Arc<Snapshot>,
     pub(in crate::run) items: Vec<BatchItem>,
-    pub(in crate::run) vectors: OnceLock<Vec<Vector>>,
+    pub(in crate::run) vectors: OnceLock<Vec<QuestionVector>>,
     pub(in crate::run) found: Vec<PartResults>,
     /// Numbers of the questions with the same filter.
     groups: Vec<Vec<usize>>,
@@ -110,9 +110,9 @@ pub(in crate::run) struct Batch {
     /// Parts that are not done yet.
     open: AtomicUsize,
     pub(in crate::run) filters: Option<Arc<FilterCache>>,
-    pub(in crate::run) cancel: Arc<Cancellation>,
+    pub(in crate::run) cancel: Arc<SearchCancellation>,
     pub(in crate::run) started: Instant,
-    /// Whether the parts leave the documents to [`Batch::fetch`].
+    /// Whether the parts leave the documents to [`QuestionBatch::fetch`].
     pub(in crate::run) fetches_later: bool,
     /// Whether rankings with too few groups are read deeper by whoever makes the answers; else there are none.
     reads_deeper: AtomicBool,
@@ -138,14 +138,14 @@ fn group_by_key<K: Hash + Eq + Clone, T>(all: impl Iterator<Item = (K, T)>) -> V
     groups
 }
 
-impl Batch {
+impl QuestionBatch {
     /// `filters_at_once` filters are processed at a time: a batch of many filters holds few sets in memory, and a thread that
     /// waits for parts of one does not start all others.
     pub(in crate::run) fn new(
         (index, snapshot, filters, scope): (Arc<ServedIndex>, Arc<Snapshot>, Option<Arc<FilterCache>>, Option<Scope>),
         items: Vec<BatchItem>,
         filters_at_once: usize,
-        cancel: Arc<Cancellation>,
+        cancel: Arc<SearchCancellation>,
         started: Instant,
     ) -> Self {
         let groups = group_by_key(items.iter().enumerate().map(|(number, item)| (item.filter.as_deref(), number)));
@@ -153,7 +153,8 @@ impl Batch {
         let chunk = |start: usize| {
             let groups_of = start..groups.len().min(start + filters_at_once.max(1));
             let numbers = groups.get(groups_of.clone()).unwrap_or_default().iter().flatten();
-            let plans: Vec<&Plan> = numbers.filter_map(|number| items.get(*number)).map(|item| &item.plan).collect();
+            let plans: Vec<&SearchPlan> =
+                numbers.filter_map(|number| items.get(*number)).map(|item| &item.plan).collect();
             Chunk {
                 groups: groups_of,
                 has_filter: plans.iter().any(|plan| plan.filter.is_some()),
@@ -189,12 +190,16 @@ impl Batch {
     }
 
     /// The questions of a chunk by filter, and the nodes that each filter allows.
-    fn members<'a>(&'a self, chunk: &Chunk, allowed: &'a [Allowed]) -> Vec<(Vec<Member<'a>>, Option<&'a [NodeSet]>)> {
+    fn members<'a>(
+        &'a self,
+        chunk: &Chunk,
+        allowed: &'a [Allowed],
+    ) -> Vec<(Vec<BatchMember<'a>>, Option<&'a [NodeSet]>)> {
         let groups = self.groups.get(chunk.groups.clone()).unwrap_or_default();
         let member = |number: &usize| {
             let (item, found) = (self.items.get(*number)?, self.found.get(*number)?);
             let vector = self.vectors.get().and_then(|all| all.get(*number)?.values.as_deref());
-            Some(Member { item, found, vector })
+            Some(BatchMember { item, found, vector })
         };
         let group = |(at, group): (usize, &Vec<usize>)| {
             let allowed = allowed.get(at).and_then(Option::as_deref);
@@ -205,7 +210,7 @@ impl Batch {
 
     /// The nodes that each filter of the chunk allows, in order.
     pub(in crate::run) fn filter(&self, chunk: &Chunk) -> Result<Vec<Allowed>> {
-        let one = |(members, _): &(Vec<Member<'_>>, Option<&[NodeSet]>)| {
+        let one = |(members, _): &(Vec<BatchMember<'_>>, Option<&[NodeSet]>)| {
             let Some(item) = members.first().map(|first| first.item) else { return Ok(None) };
             let (Some(filter), Some(encoded)) = (&item.plan.filter, &item.filter) else { return Ok(None) };
             let started = Instant::now();
@@ -215,7 +220,7 @@ impl Batch {
             // Which fields other documents have is theirs.
             let notes = if self.scope.is_some() { Vec::new() } else { allowed.notes.clone() };
             let (documents, nodes) = (allowed.len(), Some(Arc::clone(&allowed)));
-            let filtered = Filtered { notes, documents, took_us: micros(started), cached, allowed: nodes };
+            let filtered = FilteredNodes { notes, documents, took_us: micros(started), cached, allowed: nodes };
             for member in members {
                 member.found.filter.get_or_init(|| filtered.clone());
             }
@@ -229,7 +234,7 @@ impl Batch {
         let groups = self.members(chunk, allowed);
         let all: Vec<_> =
             groups.iter().flat_map(|(members, allowed)| members.iter().map(move |one| (one, *allowed))).collect();
-        all.into_par_iter().try_for_each(|(Member { item, found, .. }, allowed)| {
+        all.into_par_iter().try_for_each(|(BatchMember { item, found, .. }, allowed)| {
             if let Some(depth) = item.plan.text_depth {
                 let started = Instant::now();
                 let (question, statistics) = (self.snapshot.question(&item.query), self.statistics()?);
@@ -315,7 +320,7 @@ impl Batch {
     fn search(
         &self,
         (params, searches): (DenseParams, &[DenseParams]),
-        questions: &[(&Member<'_>, &[f32])],
+        questions: &[(&BatchMember<'_>, &[f32])],
         allowed: Option<&[NodeSet]>,
     ) -> Result<()> {
         let started = Instant::now();
@@ -330,10 +335,7 @@ impl Batch {
         }
         Ok(())
     }
-}
 
-/// Whether it reads deeper.
-impl Batch {
     /// Whether rankings are read deeper where they have too few groups.
     pub(in crate::run) fn reads_deeper(&self) -> bool {
         self.reads_deeper.load(Ordering::Relaxed)
@@ -345,7 +347,7 @@ impl Batch {
 }
 
 /// What exists for the caller.
-impl Batch {
+impl QuestionBatch {
     /// The caller's documents, where they are not all.
     pub(in crate::run) fn allowed_to_caller(&self) -> Result<Option<&AllowedNodes>> {
         match &self.scope {
@@ -377,7 +379,7 @@ impl Batch {
 }
 
 /// One question of a batch.
-struct Member<'a> {
+struct BatchMember<'a> {
     item: &'a BatchItem,
     found: &'a PartResults,
     vector: Option<&'a [f32]>,

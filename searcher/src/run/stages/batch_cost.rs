@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use dyad_proto::limits::MAX_K;
 
-use super::batch::{Batch, BatchItem};
+use super::batch::{BatchItem, QuestionBatch};
 use crate::plan::{IndexSize, SearchCost};
 
-impl Batch {
+impl QuestionBatch {
     /// Expected, of all questions. A filter that several have counts once, one that is known not at all.
     pub(in crate::run) fn cost(&self) -> SearchCost {
         let size = IndexSize::of(&self.snapshot);

@@ -2,14 +2,18 @@
 
 use dyad_index::lexical::{DocumentScores, Weighed, WeighedDocuments};
 
-use super::batch::Batch;
+use super::batch::QuestionBatch;
 use crate::error::Result;
-use crate::plan::Plan;
+use crate::plan::SearchPlan;
 
-impl Batch {
+impl QuestionBatch {
     /// For a question whose terms have their weights: none where the plan gives documents no weight, or no two passages that exist for the caller are of
     /// one document.
-    pub(in crate::run) fn document_scores(&self, weighed: &Weighed<'_>, plan: &Plan) -> Result<Option<DocumentScores>> {
+    pub(in crate::run) fn document_scores(
+        &self,
+        weighed: &Weighed<'_>,
+        plan: &SearchPlan,
+    ) -> Result<Option<DocumentScores>> {
         let weight = plan.fusion.document_weight;
         if weight <= 0.0 {
             return Ok(None);

@@ -7,13 +7,13 @@ use dyad_index::snapshot::{DenseParams, DocumentHit, Shard, Snapshot};
 use dyad_proto::v1;
 use rayon::prelude::*;
 
-use super::batch::{Allowed, Batch, PartResults, Vector};
+use super::batch::{Allowed, PartResults, QuestionBatch, QuestionVector};
 use crate::error::{Error, Result};
-use crate::plan::Plan;
-use crate::run::resources::cancellation::Cancellation;
+use crate::plan::SearchPlan;
+use crate::run::resources::cancellation::SearchCancellation;
 
 /// Explains one document for a batch of one question whose vector is there.
-pub(in crate::run) fn explain(batch: &Batch, key: &str) -> Result<v1::ExplainResponse> {
+pub(in crate::run) fn explain(batch: &QuestionBatch, key: &str) -> Result<v1::ExplainResponse> {
     let (snapshot, cancel) = (&*batch.snapshot, &*batch.cancel);
     cancel.check()?;
     let absent = || Error::NoDocument(key.to_owned());
@@ -28,7 +28,7 @@ pub(in crate::run) fn explain(batch: &Batch, key: &str) -> Result<v1::ExplainRes
     let allowed = batch.run()?;
     let (Some(item), Some(found)) = (batch.items.first(), batch.found.first()) else { return Err(Error::Internal) };
     let vector = batch.vectors.get().and_then(|all| all.first());
-    let none = Vector::default();
+    let none = QuestionVector::default();
     let answered = item.answered_with(vector.unwrap_or(&none));
     let item = &*answered;
     let by = item.plan.group_by.as_ref();
@@ -94,7 +94,7 @@ fn nodes<'a>(allowed: &'a Allowed, at: usize, shard: &'a Shard) -> Option<&'a No
 /// not grouped; or why the whole ranking has it and the reply has not. Its score in the whole ranking, where it reaches the threshold.
 fn place_in_rankings(
     told: &mut v1::ExplainResponse,
-    plan: &Plan,
+    plan: &SearchPlan,
     found: &PartResults,
     whole: &[DocumentHit],
     is_it: impl Fn(&DocumentHit) -> bool,
@@ -116,7 +116,7 @@ fn place_in_rankings(
 }
 
 /// The document is a hit if its rank is on the page.
-fn place_on_page(told: &mut v1::ExplainResponse, plan: &Plan, place: v1::Placement) {
+fn place_on_page(told: &mut v1::ExplainResponse, plan: &SearchPlan, place: v1::Placement) {
     let (first, last, rank) = (plan.offset + 1, plan.offset + plan.k, place.rank);
     if (first..=last).contains(&(rank as usize)) {
         told.hit = Some(place);
@@ -126,7 +126,7 @@ fn place_on_page(told: &mut v1::ExplainResponse, plan: &Plan, place: v1::Placeme
 }
 
 /// `place`: the rank of the document's group, and whether the document is among the group's hits.
-fn place_in_groups(told: &mut v1::ExplainResponse, plan: &Plan, score: f32, place: Option<(u32, bool)>) {
+fn place_in_groups(told: &mut v1::ExplainResponse, plan: &SearchPlan, score: f32, place: Option<(u32, bool)>) {
     let (first, last) = (plan.offset + 1, plan.offset + plan.k);
     let reason = match place {
         None => format!("its group is after rank {last}, and the search asks for groups at ranks {first} to {last}"),
@@ -143,7 +143,12 @@ fn place_in_groups(told: &mut v1::ExplainResponse, plan: &Plan, score: f32, plac
 }
 
 /// Why the rankings do not have the document. `scans`: the shards of which the codes were scanned, and all.
-fn reasons(told: &v1::ExplainResponse, plan: &Plan, vector: Option<&Vector>, scans: (usize, usize)) -> Vec<String> {
+fn reasons(
+    told: &v1::ExplainResponse,
+    plan: &SearchPlan,
+    vector: Option<&QuestionVector>,
+    scans: (usize, usize),
+) -> Vec<String> {
     if !told.allowed {
         return vec!["the filter does not allow it".to_owned()];
     }
@@ -193,7 +198,7 @@ impl Bm25Scorer<'_> {
         &self,
         snapshot: &Snapshot,
         (shard, node, key): (usize, u32, &str),
-        cancel: &Cancellation,
+        cancel: &SearchCancellation,
     ) -> Result<v1::Placement> {
         let pass = |at: usize, searched: &Shard, take: &mut dyn FnMut(u32, f32)| -> Result<()> {
             let allowed = nodes(self.allowed, at, searched);
@@ -241,7 +246,7 @@ mod tests {
     fn what_helps_depends_on_the_search_that_missed_the_document() {
         let request =
             v1::SearchRequest { query: "q".into(), mode: v1::Mode::Dense.into(), k: 10, ..Default::default() };
-        let plan = Plan::new(&request, Duration::from_secs(1), &[], Fusion::default());
+        let plan = SearchPlan::new(&request, Duration::from_secs(1), &[], Fusion::default());
         let place = v1::Placement { rank: 3, score: 0.5 };
         let told =
             v1::ExplainResponse { allowed: true, ef: 128, dense_exact: Some(place), ..v1::ExplainResponse::default() };

@@ -9,14 +9,14 @@ use dyad_index::snapshot::{DocumentHit, Snapshot};
 use dyad_index::{FusionMethod, Metric};
 use dyad_proto::v1::Mode;
 
-use super::batch::{Batch, BatchItem, PartResults, Timed, Vector};
+use super::batch::{BatchItem, PartResults, QuestionBatch, QuestionVector, Timed};
 use crate::error::{Error, Result};
 use crate::fusion::reranked::{LOGITS_ALONE, adds_logits};
 use crate::fusion::{Bm25Ranking, Fusion};
-use crate::plan::Plan;
+use crate::plan::SearchPlan;
 
 /// Refuses a fusion, or a weight of a cross encoder's scores, that needs what the index does not know.
-pub(in crate::run) fn check_units(plan: &Plan, at: impl Fn() -> String) -> Result<()> {
+pub(in crate::run) fn check_units(plan: &SearchPlan, at: impl Fn() -> String) -> Result<()> {
     if plan.mode.fuses() && !plan.fusion.can_fuse() {
         return Err(Error::NoLogitScale { at: at() });
     }
@@ -26,12 +26,12 @@ pub(in crate::run) fn check_units(plan: &Plan, at: impl Fn() -> String) -> Resul
     Ok(())
 }
 
-impl Batch {
+impl QuestionBatch {
     /// The best `most` hits of a question; the parts are in `found`.
     pub(in crate::run) fn whole_ranking(
         &self,
-        (plan, query): (&Plan, &str),
-        vector: &Vector,
+        (plan, query): (&SearchPlan, &str),
+        vector: &QuestionVector,
         found: &PartResults,
         most: usize,
     ) -> Result<Vec<DocumentHit>> {
@@ -56,7 +56,7 @@ impl Batch {
 }
 
 /// The plan's fusion of the rankings that there are.
-pub(in crate::run) fn fusion(plan: &Plan, vector: &Vector, found: &PartResults) -> Fusion {
+pub(in crate::run) fn fusion(plan: &SearchPlan, vector: &QuestionVector, found: &PartResults) -> Fusion {
     plan.fusion.of_rankings(vector.values.is_some(), found.exactness.get().is_some())
 }
 
@@ -66,7 +66,7 @@ pub(in crate::run) const NO_THRESHOLD: &str = "`score_threshold` was not applied
 impl BatchItem {
     /// The question as it is answered. Without its vector, hits have the scores of one ranking, and a threshold of fused ones is not
     /// applied: BM25's answer would be cut by a number that does not mean it.
-    pub(in crate::run) fn answered_with(&self, vector: &Vector) -> Cow<'_, Self> {
+    pub(in crate::run) fn answered_with(&self, vector: &QuestionVector) -> Cow<'_, Self> {
         let plan = &self.plan;
         if vector.values.is_some() || !plan.mode.fuses() || plan.score_threshold.is_none() {
             return Cow::Borrowed(self);
@@ -82,7 +82,7 @@ impl PartResults {
     }
 }
 
-impl Batch {
+impl QuestionBatch {
     /// How exactly hits have the words of a question, in their order.
     pub(in crate::run) fn exactness(&self, weighed: &Weighed<'_>, hits: &[DocumentHit]) -> Result<Vec<f32>> {
         let (snapshot, cancel) = (&*self.snapshot, &*self.cancel);
@@ -110,7 +110,7 @@ impl Batch {
     /// exactly they have the words of the question.
     fn bounded_bm25(
         &self,
-        plan: &Plan,
+        plan: &SearchPlan,
         query: &str,
         mut hits: Vec<DocumentHit>,
     ) -> Result<(Vec<DocumentHit>, Vec<f32>)> {

@@ -10,10 +10,10 @@ use dyad_index::snapshot::{DocumentHit, Snapshot, SnapshotColumns};
 use dyad_proto::limits::MAX_K;
 use dyad_proto::v1::Mode;
 
-use super::batch::{Allowed, Batch, BatchItem, PartResults, Timed, Vector};
+use super::batch::{Allowed, BatchItem, PartResults, QuestionBatch, QuestionVector, Timed};
 use crate::error::{Error, Result};
 use crate::plan::{GroupBy, WIDER};
-use crate::run::resources::cancellation::Cancellation;
+use crate::run::resources::cancellation::SearchCancellation;
 
 /// Stored documents that are looked at for groups that no hit is in.
 const MOST_LOOKED_AT: usize = 64;
@@ -75,14 +75,14 @@ enum Owner {
 }
 
 /// Values of one field. A stored document is read once, and where there is a column, once for each value.
-struct Values<'a> {
+struct GroupValues<'a> {
     snapshot: &'a Snapshot,
     field: &'a str,
     columns: Option<SnapshotColumns>,
     known: HashMap<Owner, Option<FieldValue>>,
 }
 
-impl Values<'_> {
+impl GroupValues<'_> {
     fn of(&mut self, shard: usize, node: u32) -> Result<Option<FieldValue>> {
         let owner = match self.columns.as_ref().map(|columns| columns.value(shard, node)) {
             Some(ColumnValue::Absent) => return Ok(None),
@@ -99,7 +99,12 @@ impl Values<'_> {
     }
 
     /// Whether some of the allowed documents is in none of these groups, or may be: by the column, and at most [`MOST_LOOKED_AT`] stored documents.
-    fn have_others(&mut self, groups: &[HitGroup], allowed: Option<&[NodeSet]>, cancel: &Cancellation) -> Result<bool> {
+    fn have_others(
+        &mut self,
+        groups: &[HitGroup],
+        allowed: Option<&[NodeSet]>,
+        cancel: &SearchCancellation,
+    ) -> Result<bool> {
         let snapshot = self.snapshot;
         let key = |group: &HitGroup| Some(GroupKey::new(group.value.as_ref(), group.hits.first()?));
         let found: HashSet<GroupKey> = groups.iter().filter_map(key).collect();
@@ -197,13 +202,13 @@ impl Grouped {
     }
 }
 
-impl Batch {
+impl QuestionBatch {
     /// Groups the hits of a question, and reads its rankings deeper where they have too few groups; none where that is to be done by others.
     pub(in crate::run) fn grouped(
         &self,
         item: &BatchItem,
         by: &GroupBy,
-        vector: &Vector,
+        vector: &QuestionVector,
         found: &PartResults,
     ) -> Result<Option<Grouped>> {
         let (snapshot, plan, cancel) = (&*self.snapshot, &item.plan, &*self.cancel);
@@ -211,7 +216,7 @@ impl Batch {
         let nodes: Allowed = found.filter.get().and_then(|filtered| filtered.allowed.clone());
         let allowed = nodes.as_ref().map(|nodes| &*nodes.shards);
         let kept = (snapshot.len() <= MOST_SCANNED).then(|| snapshot.kept_columns(&by.field)).flatten();
-        let mut values = Values { snapshot, field: &by.field, columns: kept, known: HashMap::new() };
+        let mut values = GroupValues { snapshot, field: &by.field, columns: kept, known: HashMap::new() };
         let (mut depth, mut deeper, mut before) = (plan.depth(), None, None);
         loop {
             let found = deeper.as_ref().unwrap_or(found);
@@ -256,7 +261,7 @@ impl Batch {
     fn read_deeper(
         &self,
         item: &BatchItem,
-        (vector, allowed): (&Vector, &Allowed),
+        (vector, allowed): (&QuestionVector, &Allowed),
         before: &PartResults,
         depth: usize,
     ) -> Result<PartResults> {
@@ -266,8 +271,8 @@ impl Batch {
             vector: None,
             filter: item.filter.clone(),
         };
-        let vector = Vector { values: vector.values.clone(), ..Vector::default() };
-        let cancel: Arc<Cancellation> = Arc::clone(&self.cancel);
+        let vector = QuestionVector { values: vector.values.clone(), ..QuestionVector::default() };
+        let cancel: Arc<SearchCancellation> = Arc::clone(&self.cancel);
         let mut batch = Self::new(
             (Arc::clone(&self.index), Arc::clone(&self.snapshot), self.filters.clone(), self.scope.clone()),
             vec![again],

@@ -13,7 +13,7 @@ use dyad_proto::v1::Mode;
 use rayon::prelude::*;
 
 use super::answer::{Answer, AnswerHit, ComparedRankings, reply_document};
-use super::batch::{Batch, BatchItem, Filtered, PartResults, Vector, micros};
+use super::batch::{BatchItem, FilteredNodes, PartResults, QuestionBatch, QuestionVector, micros};
 use super::fuse::{NO_THRESHOLD, fusion};
 use super::groups::HitGroup;
 use super::surrounding::Surroundings;
@@ -21,12 +21,12 @@ use crate::error::{Error, Result};
 use crate::plan::StoredFields;
 use crate::run::resources::reply_memory::ReplyBudget;
 
-impl Batch {
+impl QuestionBatch {
     /// The answers to all questions, in their order, with documents unless those are read later. `budget` counts the documents of all of
     /// them. None where a ranking has to be read deeper, and this batch does not yet.
     pub(in crate::run) fn answers(&self, budget: &ReplyBudget) -> Result<Option<Vec<Answer>>> {
         let vectors = self.vectors.get().map_or(&[][..], Vec::as_slice);
-        let none = Vector::default();
+        let none = QuestionVector::default();
         let one = |(number, (item, found))| {
             let mut answer = answer(self, item, vectors.get(number).unwrap_or(&none), found)?;
             if let (Some(answer), false) = (&mut answer, self.fetches_later) {
@@ -54,10 +54,15 @@ fn bytes_of_hits(answer: &Answer) -> usize {
 }
 
 /// One question's answer without documents. Keys are looked up for its hits alone. None where its rankings have to be read deeper.
-fn answer(batch: &Batch, item: &BatchItem, vector: &Vector, found: &PartResults) -> Result<Option<Answer>> {
+fn answer(
+    batch: &QuestionBatch,
+    item: &BatchItem,
+    vector: &QuestionVector,
+    found: &PartResults,
+) -> Result<Option<Answer>> {
     let answered = item.answered_with(vector);
     let (item, ignores_threshold) = (&*answered, matches!(answered, Cow::Owned(_)));
-    let (Batch { snapshot, started, .. }, plan) = (batch, &item.plan);
+    let (QuestionBatch { snapshot, started, .. }, plan) = (batch, &item.plan);
     let fusing = Instant::now();
     let grouped = match &plan.group_by {
         Some(by) => match batch.grouped(item, by, vector, found)? {
@@ -159,7 +164,7 @@ fn notes_of_words(snapshot: &Snapshot, question: &str, found: &[DocumentHit]) ->
 }
 
 /// How a filter was run; `scans` are the shards that were scanned, where any were searched.
-fn filter_execution(filtered: &Filtered, scans: Option<u32>, shards: u32) -> v1::FilterExecution {
+fn filter_execution(filtered: &FilteredNodes, scans: Option<u32>, shards: u32) -> v1::FilterExecution {
     let scanned_shards = scans.unwrap_or_default();
     let graph_shards = scans.map_or(0, |scans| shards.saturating_sub(scans));
     v1::FilterExecution { documents: filtered.documents, scanned_shards, graph_shards, cached: filtered.cached }
@@ -171,8 +176,8 @@ fn deeper_note(depth: usize) -> String {
 
 /// Counts the hits, and reads what is wanted of their documents, and of the other hits' in their groups; an error where the time or the reply's budget
 /// does not suffice.
-fn fetch(batch: &Batch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBudget) -> Result<()> {
-    let (Batch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
+fn fetch(batch: &QuestionBatch, item: &BatchItem, answer: &mut Answer, budget: &ReplyBudget) -> Result<()> {
+    let (QuestionBatch { snapshot, cancel, .. }, plan) = (batch, &item.plan);
     budget.take_hits(bytes_of_hits(answer))?;
     if !plan.wants_documents() {
         return Ok(());
@@ -229,7 +234,7 @@ fn reply_snippet(snippet: Snippet) -> v1::Snippet {
 
 /// What is missing from the answer, and why.
 fn degraded(
-    vector: &Vector,
+    vector: &QuestionVector,
     ignores_threshold: bool,
     damage: Option<dyad_index::Error>,
     is_restricted: bool,
@@ -301,16 +306,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_once_and_with_all_its_reasons() {
-        let without = Vector { degraded: Some("no question vector".into()), ..Vector::default() };
+        let without = QuestionVector { degraded: Some("no question vector".into()), ..QuestionVector::default() };
         let damage = || Some(dyad_index::Error::NoIndex { path: "/there".into() });
         let said = format!("hits may be missing: {}", damage().unwrap());
-        assert_eq!(degraded(&Vector::default(), false, None, false), None);
+        assert_eq!(degraded(&QuestionVector::default(), false, None, false), None);
         assert_eq!(degraded(&without, false, None, false).as_deref(), Some("no question vector"));
-        assert_eq!(degraded(&Vector::default(), false, damage(), false), Some(said.clone()));
+        assert_eq!(degraded(&QuestionVector::default(), false, damage(), false), Some(said.clone()));
         assert_eq!(degraded(&without, false, damage(), false).unwrap(), format!("no question vector; {said}"));
         let threshold = degraded(&without, true, None, false).unwrap();
         assert_eq!(threshold, format!("no question vector; {NO_THRESHOLD}"));
-        let told = degraded(&Vector::default(), false, damage(), true);
+        let told = degraded(&QuestionVector::default(), false, damage(), true);
         assert_eq!(told.as_deref(), Some("hits may be missing: a shard is damaged"));
     }
 }

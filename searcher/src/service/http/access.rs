@@ -12,12 +12,12 @@ use tonic::Code;
 use tracing::Instrument as _;
 
 use super::page;
-use super::refusal::{Refusal, StatusName};
-use crate::metrics::{CountedCall, Metrics, NO_CALL};
+use super::refusal::{SearcherRefusal, StatusName};
+use crate::metrics::{CountedCall, NO_CALL, SearcherMetrics};
 
 /// Checks a request before its route does anything, and counts its reply.
 pub(super) async fn check(
-    State((access, metrics)): State<(HttpAccess, Arc<Metrics>)>,
+    State((access, metrics)): State<(HttpAccess, Arc<SearcherMetrics>)>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -26,7 +26,7 @@ pub(super) async fn check(
     let (checked, allowed) = access.check(needed(&path), &path, &mut request);
     let reply = match allowed {
         Ok(()) => next.run(request).instrument(checked.span().clone()).await,
-        Err(status) => Refusal::from(status).into_response(),
+        Err(status) => SearcherRefusal::from(status).into_response(),
     };
     if let Some(counted) = counted {
         counted.end(reply.extensions().get().map_or(status_name(Code::Ok), |StatusName(name)| name));

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use dyad_proto::service::Security;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::refusal::Refusal;
+use super::refusal::SearcherRefusal;
 use super::scrape::Scrape;
 use crate::json::MessageJson;
 use crate::run::Engine;
@@ -14,7 +14,7 @@ use crate::service::admin::AdminService;
 use crate::service::search::SearchService;
 
 /// What the routes share.
-pub(super) struct App {
+pub(super) struct SearcherApp {
     pub(super) service: SearchService,
     pub(super) admin: AdminService,
     pub(super) engine: Arc<Engine>,
@@ -30,10 +30,10 @@ pub(super) struct App {
     pub(super) scrape: Scrape,
 }
 
-impl App {
+impl SearcherApp {
     /// A place among the calls that are under way.
-    pub(super) fn under_way(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    pub(super) fn under_way(&self) -> Result<OwnedSemaphorePermit, SearcherRefusal> {
         let place = Arc::clone(&self.requests).try_acquire_owned();
-        place.map_err(|_| Refusal::busy("too many requests are under way. Try again later with back-off"))
+        place.map_err(|_| SearcherRefusal::busy("too many requests are under way. Try again later with back-off"))
     }
 }

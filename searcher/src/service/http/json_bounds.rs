@@ -2,7 +2,7 @@
 
 use dyad_proto::limits;
 
-use super::refusal::Refusal;
+use super::refusal::SearcherRefusal;
 
 /// Bytes of memory that a string, object or array takes once it is read, and those of any other value.
 const ELEMENT_BYTES: usize = 256;
@@ -35,7 +35,7 @@ impl JsonBounds {
 
     /// Bytes of memory that a request takes once it is read, about. Refuses JSON that would take far more than its bytes: an empty
     /// object is a hundred times as large. What else is wrong with it, its reader says.
-    pub(super) fn memory(&self, json: &[u8]) -> Result<usize, Refusal> {
+    pub(super) fn memory(&self, json: &[u8]) -> Result<usize, SearcherRefusal> {
         let (mut commas, mut elements, mut in_string, mut is_escaped) = (0_usize, 0_usize, false, false);
         for byte in json {
             if in_string {
@@ -56,7 +56,7 @@ impl JsonBounds {
         for (got, most, what) in counts {
             if got > most {
                 let message = format!("the request's JSON has {got} {what}, more than {most}. Send less at once");
-                return Err(Refusal::invalid(message));
+                return Err(SearcherRefusal::invalid(message));
             }
         }
         Ok(elements * ELEMENT_BYTES + commas * VALUE_BYTES)

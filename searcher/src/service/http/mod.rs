@@ -53,7 +53,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use dyad_proto::access::Caller;
 use dyad_proto::service::deadline::LONGEST;
-use dyad_proto::service::http_request::{BodyError, Received, read_body, timeout};
+use dyad_proto::service::http_request::{BodyError, ReceivedBody, read_body, timeout};
 use dyad_proto::service::{HttpAccess, Security, UntilSent};
 use dyad_proto::v1;
 use dyad_proto::v1::admin_server::Admin as _;
@@ -64,9 +64,9 @@ use prost::{Message, Name};
 use tokio::sync::{Semaphore, oneshot};
 use tonic::Status;
 
-use self::app::App;
+use self::app::SearcherApp;
 use self::json_bounds::JsonBounds;
-use self::refusal::Refusal;
+use self::refusal::SearcherRefusal;
 use self::scrape::Scrape;
 use super::{AdminService, SearchService, convert};
 use crate::error::Error;
@@ -106,7 +106,8 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
     let (request_bytes, requests) = (Arc::new(Semaphore::new(REQUESTS_BYTES)), Arc::new(Semaphore::new(requests)));
     let access = (HttpAccess::new(security.access().clone(), hosts), Arc::clone(engine.metrics()));
     let scrape = Scrape::new(&security);
-    let app = App { service, admin, engine, security, stopping, json, openapi, request_bytes, requests, scrape };
+    let app =
+        SearcherApp { service, admin, engine, security, stopping, json, openapi, request_bytes, requests, scrape };
     Ok(page::routes()
         .route("/v1/search", post(search))
         .route("/v1/search/batch", post(search_batch))
@@ -125,39 +126,42 @@ pub fn router(engine: Arc<Engine>, config: RouterConfig) -> Result<Router, Error
         .with_state(Arc::new(app)))
 }
 
-async fn search(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+async fn search(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     call(&app, request, JsonBounds::SEARCH, |service, request| async move { service.search(request).await }).await
 }
 
-async fn search_batch(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+async fn search_batch(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     let most = JsonBounds::BATCH;
     call(&app, request, most, |service, request| async move { service.search_batch(request).await }).await
 }
 
-async fn documents(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+async fn documents(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     let most = JsonBounds::SEARCH;
     call(&app, request, most, |service, request| async move { service.get_documents(request).await }).await
 }
 
-async fn sample(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+async fn sample(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     let most = JsonBounds::SEARCH;
     call(&app, request, most, |service, request| async move { service.sample_documents(request).await }).await
 }
 
-async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+async fn explain(State(app): State<Arc<SearcherApp>>, request: Request) -> Result<Response, SearcherRefusal> {
     let most = JsonBounds::SEARCH;
     call(&app, request, most, |service, request| async move { service.explain(request).await }).await
 }
 
-async fn indexes(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>) -> Result<Response, Refusal> {
+async fn indexes(
+    State(app): State<Arc<SearcherApp>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, SearcherRefusal> {
     written(&app, convert::indexes(&app.engine, &caller)).await
 }
 
 async fn status(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<SearcherApp>>,
     Extension(caller): Extension<Caller>,
     uri: Uri,
-) -> Result<Response, Refusal> {
+) -> Result<Response, SearcherRefusal> {
     let _under_way = app.under_way()?;
     let index = named_index(uri.query().unwrap_or_default())?;
     let mut request = tonic::Request::new(v1::StatusRequest { index });
@@ -167,43 +171,43 @@ async fn status(
 }
 
 /// The index that a query names: `index=NAME`. Names have no letters that would be encoded.
-fn named_index(query: &str) -> Result<String, Refusal> {
+fn named_index(query: &str) -> Result<String, SearcherRefusal> {
     let mut name = None;
     for part in query.split('&').filter(|part| !part.is_empty()) {
         match part.split_once('=') {
             Some(("index", value)) if name.is_none() => name = Some(value),
-            _ => return Err(Refusal::invalid(format!("the query: expected `index=NAME` once, got `{query}`"))),
+            _ => return Err(SearcherRefusal::invalid(format!("the query: expected `index=NAME` once, got `{query}`"))),
         }
     }
     Ok(name.unwrap_or_default().to_owned())
 }
 
 /// A message that takes no reply memory.
-async fn written<R: Message + Name + 'static>(app: &Arc<App>, message: R) -> Result<Response, Refusal> {
+async fn written<R: Message + Name + 'static>(app: &Arc<SearcherApp>, message: R) -> Result<Response, SearcherRefusal> {
     let (writer, deadline) = (Arc::clone(app), Instant::now() + LONGEST);
     let (body, ()) = off_the_runtime(message.encoded_len(), deadline, (), move || writer.json.write(message)).await?;
     Ok(([(CONTENT_TYPE, JSON)], body?).into_response())
 }
 
-async fn document(State(app): State<Arc<App>>) -> Response {
+async fn document(State(app): State<Arc<SearcherApp>>) -> Response {
     ([(CONTENT_TYPE, JSON)], app.openapi.clone()).into_response()
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-async fn no_route(uri: Uri) -> Refusal {
+async fn no_route(uri: Uri) -> SearcherRefusal {
     let routes = "POST /v1/search, /v1/search/batch, /v1/documents, /v1/documents/sample and /v1/explain, GET /, /v1/indexes, \
                   /v1/status, /v1/openapi.json, /livez, /readyz and /metrics";
-    Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
+    SearcherRefusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("no route `{}`. There are {routes}", uri.path()))
 }
 
-async fn no_method(method: Method, uri: Uri) -> Refusal {
+async fn no_method(method: Method, uri: Uri) -> SearcherRefusal {
     let message = format!("`{}` does not take {method}. The header `Allow` says what it takes", uri.path());
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "UNIMPLEMENTED", message)
+    SearcherRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "UNIMPLEMENTED", message)
 }
 
 /// A browser sends JSON to another site's server only after asking it, and these routes do not answer that.
-fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_content_type(headers: &HeaderMap) -> Result<(), SearcherRefusal> {
     let got = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
     let kind = got.as_deref().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if kind == "application/json" {
@@ -211,16 +215,16 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     }
     let got = got.as_deref().unwrap_or("none");
     let message = format!("header `Content-Type`: expected application/json, got {got}");
-    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", message))
+    Err(SearcherRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", message))
 }
 
 /// From a request to a reply, by a call of the service.
 async fn call<Q, R, F>(
-    app: &Arc<App>,
+    app: &Arc<SearcherApp>,
     request: Request,
     most: JsonBounds,
     answer: impl FnOnce(SearchService, tonic::Request<Q>) -> F,
-) -> Result<Response, Refusal>
+) -> Result<Response, SearcherRefusal>
 where
     Q: Message + Name + Default + 'static,
     R: Message + Name + 'static,
@@ -228,14 +232,14 @@ where
 {
     let came = Instant::now();
     let caller = request.extensions().get::<Caller>().cloned();
-    let time = timeout(request.headers()).map_err(Refusal::invalid)?;
+    let time = timeout(request.headers()).map_err(SearcherRefusal::invalid)?;
     check_content_type(request.headers())?;
     let under_way = app.under_way()?;
     let deadline = came + time.unwrap_or(LONGEST);
-    let Received { bytes, room } = read_body(request, most.bytes, &app.request_bytes, deadline).await?;
+    let ReceivedBody { bytes, room } = read_body(request, most.bytes, &app.request_bytes, deadline).await?;
     let memory = Arc::clone(&app.request_bytes).try_acquire_many_owned(most.memory(&bytes)? as u32);
     // Given back when the reply is made.
-    let held = (under_way, room, memory.map_err(|_| Refusal::from(BodyError::Full))?);
+    let held = (under_way, room, memory.map_err(|_| SearcherRefusal::from(BodyError::Full))?);
     let (size, reader) = (bytes.len(), Arc::clone(app));
     let read = move || reader.json.read::<Q>(&bytes);
     let (message, held) = off_the_runtime(size, deadline, held, read).await?;
@@ -267,7 +271,7 @@ async fn off_the_runtime<T: Send + 'static, H: Send + 'static>(
     deadline: Instant,
     held: H,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<(T, H), Refusal> {
+) -> Result<(T, H), SearcherRefusal> {
     if bytes <= SMALL {
         return Ok((work(), held));
     }

@@ -10,8 +10,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use dyad_proto::access::Caller;
 
-use super::app::App;
-use super::refusal::Refusal;
+use super::app::SearcherApp;
+use super::refusal::SearcherRefusal;
 
 /// The process answers.
 pub(super) async fn livez() -> &'static str {
@@ -19,8 +19,8 @@ pub(super) async fn livez() -> &'static str {
 }
 
 /// The searcher can answer, and stays.
-pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, Refusal> {
-    let unavailable = |message: &str| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message);
+pub(super) async fn readyz(State(app): State<Arc<SearcherApp>>) -> Result<&'static str, SearcherRefusal> {
+    let unavailable = |message: &str| SearcherRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message);
     if app.stopping.load(Ordering::Relaxed) {
         return Err(unavailable("the server is about to stop"));
     }
@@ -33,13 +33,13 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<&'static str, 
 }
 
 pub(super) async fn metrics(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<SearcherApp>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, SearcherRefusal> {
     caller.check_everything("/metrics")?;
     let text = app.scrape.text(&app.engine).map_err(|error| {
         tracing::error!(%error, "the metrics cannot be written");
-        Refusal::from(tonic::Status::internal("the metrics cannot be written"))
+        SearcherRefusal::from(tonic::Status::internal("the metrics cannot be written"))
     })?;
     Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
 }

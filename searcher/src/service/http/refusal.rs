@@ -17,14 +17,14 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// A request that was not answered.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct SearcherRefusal {
     code: StatusCode,
     status: &'static str,
     message: String,
     retry_after: Option<Duration>,
 }
 
-impl Refusal {
+impl SearcherRefusal {
     /// With a gRPC status by name.
     pub(super) fn new(code: StatusCode, status: &'static str, message: impl Into<String>) -> Self {
         Self { code, status, message: message.into(), retry_after: None }
@@ -42,7 +42,7 @@ impl Refusal {
     }
 }
 
-impl From<BodyError> for Refusal {
+impl From<BodyError> for SearcherRefusal {
     fn from(error: BodyError) -> Self {
         let message = error.to_string();
         match error {
@@ -77,7 +77,7 @@ fn mapped(code: Code) -> u16 {
     }
 }
 
-impl From<MessageJsonError> for Refusal {
+impl From<MessageJsonError> for SearcherRefusal {
     fn from(error: MessageJsonError) -> Self {
         match error {
             MessageJsonError::Request(_) => Self::invalid(error.to_string()),
@@ -86,7 +86,7 @@ impl From<MessageJsonError> for Refusal {
     }
 }
 
-impl From<Status> for Refusal {
+impl From<Status> for SearcherRefusal {
     fn from(status: Status) -> Self {
         let pushback =
             status.metadata().get("grpc-retry-pushback-ms").and_then(|value| value.to_str().ok()?.parse().ok());
@@ -100,7 +100,7 @@ impl From<Status> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for SearcherRefusal {
     fn into_response(self) -> Response {
         let Self { code, status, message, retry_after } = self;
         let error = json!({"error": {"code": code.as_u16(), "status": status, "message": message}});
@@ -128,7 +128,7 @@ mod tests {
     fn a_status_keeps_its_meaning_and_its_retry_hint() {
         let mut busy = Status::resource_exhausted("full");
         busy.metadata_mut().insert("grpc-retry-pushback-ms", "1500".parse().unwrap());
-        let reply = Refusal::from(busy).into_response();
+        let reply = SearcherRefusal::from(busy).into_response();
         let header = |name: &str| reply.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(reply.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!((header("retry-after").as_deref(), header("retry-after-ms").as_deref()), (Some("2"), Some("1500")));
@@ -139,10 +139,10 @@ mod tests {
             (Status::cancelled("x"), 499),
             (Status::deadline_exceeded("x"), 504),
         ] {
-            let reply = Refusal::from(status).into_response();
+            let reply = SearcherRefusal::from(status).into_response();
             assert_eq!((reply.status().as_u16(), reply.headers().get(RETRY_AFTER)), (code, None));
         }
-        let away = Refusal::from(Status::unavailable("x")).into_response();
+        let away = SearcherRefusal::from(Status::unavailable("x")).into_response();
         assert_eq!((away.status().as_u16(), away.headers()[RETRY_AFTER].to_str().unwrap()), (503, "1"));
     }
 }

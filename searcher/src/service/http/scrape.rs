@@ -16,7 +16,7 @@ struct KindLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CacheLabels {
+struct ScrapedCacheLabels {
     cache: &'static str,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Scrape {
     requests: Family<ClassLabels, Gauge>,
     requests_limit: Family<ClassLabels, Gauge>,
     jobs: Family<ClassLabels, Gauge>,
-    cache_bytes: Family<CacheLabels, Gauge>,
+    cache_bytes: Family<ScrapedCacheLabels, Gauge>,
     memory: Family<KindLabels, Gauge>,
     tower_up: Family<ModelLabels, Gauge>,
     generation: Family<IndexLabels, Gauge>,
@@ -97,7 +97,9 @@ impl Scrape {
             self.jobs.get_or_create(&ClassLabels { class }).set(jobs as i64);
         }
         for cache in [CacheKind::Questions, CacheKind::Filters] {
-            self.cache_bytes.get_or_create(&CacheLabels { cache: cache.name() }).set(engine.cache_bytes(cache) as i64);
+            self.cache_bytes
+                .get_or_create(&ScrapedCacheLabels { cache: cache.name() })
+                .set(engine.cache_bytes(cache) as i64);
         }
         let ((limit, need), resident) = (engine.memory(), Resident::now());
         for (kind, bytes) in [

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, value_parser};
 
 use super::command::chosen;
-use super::layers::{Configuration, Refusal};
+use super::layers::{ConfigRefusal, Configuration};
 use super::print;
 
 #[derive(Debug, Parser)]
@@ -62,13 +62,13 @@ fn configuration<S: Into<OsString>>(
 }
 
 /// The arguments of `serve` that all layers give.
-fn merge(configuration: &Configuration, file: Option<&str>) -> Result<Serve, Refusal> {
+fn merge(configuration: &Configuration, file: Option<&str>) -> Result<Serve, ConfigRefusal> {
     let merged = configuration.merge(file.map(|text| Ok(text.to_owned())).as_ref())?;
     Ok(Serve::from_arg_matches(chosen(&merged.matches).unwrap().1).unwrap())
 }
 
 /// What `config print` prints.
-fn printed(configuration: &Configuration, file: Option<&str>) -> Result<String, Refusal> {
+fn printed(configuration: &Configuration, file: Option<&str>) -> Result<String, ConfigRefusal> {
     let merged = configuration.merge(file.map(|text| Ok(text.to_owned())).as_ref())?;
     Ok(print::toml(configuration, &merged.values))
 }

@@ -1,6 +1,6 @@
 //! What is refused, and the words.
 
-use super::super::layers::Refusal;
+use super::super::layers::ConfigRefusal;
 use super::{configuration, merge};
 
 fn refused(arguments: &[&str], variables: &[(&str, &str)], file: &str) -> String {
@@ -113,7 +113,9 @@ fn what_the_command_line_says_wrong_is_told_by_clap() {
     assert!(wrong.starts_with("a value is required for '--names <NAMES>'"), "{wrong}");
     let help = configuration(["serve", "--help"], &[("DYAD_CONFIG", "missing.toml"), ("DYAD_MAX_COUNT", "none")]);
     assert_eq!(help.text(), None);
-    let Err(Refusal::CommandLine(error, _)) = merge(&help, None) else { unreachable!("help is no configuration") };
+    let Err(ConfigRefusal::CommandLine(error, _)) = merge(&help, None) else {
+        unreachable!("help is no configuration")
+    };
     let help = error.to_string();
     assert!(
         error.exit_code() == 0 && help.contains("--config <FILE>") && help.contains("DYAD_TESTER_DRAIN_S"),
