@@ -11,7 +11,7 @@ use dyad_proto::client::ClientError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each message says what its fields are")]
-pub enum Error {
+pub enum BenchError {
     /// A workload, vectors, a record or another file that cannot be used; the problem says what would be right.
     #[error("`{}`: {problem}", .path.display())]
     File { path: PathBuf, problem: String },
@@ -36,9 +36,9 @@ pub enum Error {
 }
 
 /// A result of this crate.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type BenchResult<T, E = BenchError> = std::result::Result<T, E>;
 
-impl From<NpyError> for Error {
+impl From<NpyError> for BenchError {
     fn from(error: NpyError) -> Self {
         match error {
             NpyError::Malformed { path, part, expected, got } => Self::malformed(&path, part, expected, got),
@@ -47,13 +47,13 @@ impl From<NpyError> for Error {
     }
 }
 
-impl From<ClientError> for Error {
+impl From<ClientError> for BenchError {
     fn from(error: ClientError) -> Self {
         Self::Client(Box::new(error))
     }
 }
 
-impl Error {
+impl BenchError {
     /// A file that cannot be used.
     pub(crate) fn file(path: &Path, problem: impl Display) -> Self {
         Self::File { path: path.to_owned(), problem: problem.to_string() }
@@ -71,6 +71,6 @@ impl Error {
 }
 
 /// Refuses to go on with a run that was cancelled.
-pub(crate) fn check(cancel: &JobCancellation) -> Result<()> {
-    if cancel.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
+pub(crate) fn check(cancel: &JobCancellation) -> BenchResult<()> {
+    if cancel.is_cancelled() { Err(BenchError::Interrupted) } else { Ok(()) }
 }

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 pub(super) const PARTS: usize = 10_000;
 /// Most groups of queries.
 pub(super) const MAX_GROUPS: usize = 64;
-/// Of a workload that names none.
+/// Percents of a workload that names none.
 const SELECTIVITIES: [f64; 7] = [50.0, 20.0, 10.0, 4.0, 1.0, 0.1, 0.01];
-/// The same.
+/// Engines of a workload that names none.
 const ENGINES: [&str; 8] =
     ["dyad", "dyad-index", "dyad-exact", "dyad-index-exact", "faiss", "qdrant-edge", "qdrant-edge-acorn", "zvec"];
 
 /// How the rows that pass lie to the questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Correlation {
+pub enum FilterCorrelation {
     /// Anywhere.
     None,
     /// Those nearest to a question like them.
@@ -29,7 +29,7 @@ pub enum Correlation {
 /// The condition that the rows that pass meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Shape {
+pub enum ConditionShape {
     /// A field has a value.
     Equals,
     /// Two fields have a value each; about the square root of the selectivity meets each of them alone.
@@ -38,7 +38,7 @@ pub enum Shape {
     Range,
 }
 
-impl Correlation {
+impl FilterCorrelation {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -48,7 +48,7 @@ impl Correlation {
     }
 }
 
-impl Shape {
+impl ConditionShape {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Equals => "equals",
@@ -60,16 +60,16 @@ impl Shape {
 
 /// One kind of filter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Cell {
+pub struct FilterCell {
     /// Percent of the rows that pass.
     pub selectivity: f64,
     /// Which ones.
-    pub correlation: Correlation,
-    /// By which condition.
-    pub shape: Shape,
+    pub correlation: FilterCorrelation,
+    /// The condition that they meet.
+    pub shape: ConditionShape,
 }
 
-impl Cell {
+impl FilterCell {
     /// Its selectivity in parts of [`PARTS`].
     pub(super) fn parts(self) -> usize {
         parts(self.selectivity)
@@ -81,7 +81,7 @@ impl Cell {
     }
 }
 
-impl Display for Cell {
+impl Display for FilterCell {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} % {} {}", self.selectivity, self.correlation.name(), self.shape.name())
     }
@@ -94,35 +94,35 @@ fn parts(percent: f64) -> usize {
 /// The part of a workload that is about filters. `benches/workloads/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Filters {
+pub struct FilterSettings {
     /// Groups of queries, each with filters of its own.
     pub groups: usize,
     /// Recall at which engines are compared.
     pub recall: f64,
-    /// Percent.
+    /// Percents of the rows that pass.
     pub selectivity: Vec<f64>,
-    /// Those that are measured.
-    pub correlation: Vec<Correlation>,
-    /// Those that are measured.
-    pub shape: Vec<Shape>,
-    /// Measured where the command names none.
+    /// How the rows that pass lie to the questions.
+    pub correlation: Vec<FilterCorrelation>,
+    /// Conditions that the rows that pass meet.
+    pub shape: Vec<ConditionShape>,
+    /// Engines that are measured where the command names none.
     pub engines: Vec<String>,
 }
 
-impl Default for Filters {
+impl Default for FilterSettings {
     fn default() -> Self {
         Self {
             groups: 8,
             recall: 0.95,
             selectivity: SELECTIVITIES.to_vec(),
-            correlation: vec![Correlation::None, Correlation::Positive, Correlation::Negative],
-            shape: vec![Shape::Equals, Shape::And, Shape::Range],
+            correlation: vec![FilterCorrelation::None, FilterCorrelation::Positive, FilterCorrelation::Negative],
+            shape: vec![ConditionShape::Equals, ConditionShape::And, ConditionShape::Range],
             engines: ENGINES.map(str::to_owned).to_vec(),
         }
     }
 }
 
-impl Filters {
+impl FilterSettings {
     /// What is wrong with it.
     pub fn check(&self) -> Result<(), String> {
         let Self { groups, recall, selectivity, correlation, shape, .. } = self;
@@ -145,12 +145,12 @@ impl Filters {
     }
 
     /// All cells, the same selectivity and correlation next to each other.
-    pub(super) fn cells(&self) -> Vec<Cell> {
+    pub(super) fn cells(&self) -> Vec<FilterCell> {
         let Self { selectivity, correlation, shape, .. } = self;
         let mut cells = Vec::new();
         for &selectivity in selectivity {
             for &correlation in correlation {
-                cells.extend(shape.iter().map(|&shape| Cell { selectivity, correlation, shape }));
+                cells.extend(shape.iter().map(|&shape| FilterCell { selectivity, correlation, shape }));
             }
         }
         cells
@@ -164,7 +164,8 @@ mod tests {
     #[test]
     fn a_share_of_the_rows_passes_and_at_least_one() {
         let passing = |selectivity, rows| {
-            Cell { selectivity, correlation: Correlation::None, shape: Shape::Equals }.passing(rows)
+            FilterCell { selectivity, correlation: FilterCorrelation::None, shape: ConditionShape::Equals }
+                .passing(rows)
         };
         let counts = SELECTIVITIES.map(|percent| passing(percent, 100_000));
         assert_eq!(counts, [50_000, 20_000, 10_000, 4_000, 1_000, 100, 10]);
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn cells_are_all_combinations() {
-        let cells = Filters::default().cells();
+        let cells = FilterSettings::default().cells();
         assert_eq!(
             (cells.len(), cells[0].to_string(), cells[62].to_string()),
             (63, "50 % none equals".into(), "0.01 % negative range".into())
@@ -182,13 +183,13 @@ mod tests {
 
     #[test]
     fn what_makes_no_cells_is_refused() {
-        let refused = |change: fn(&mut Filters), expected: &str| {
-            let mut filters = Filters::default();
+        let refused = |change: fn(&mut FilterSettings), expected: &str| {
+            let mut filters = FilterSettings::default();
             change(&mut filters);
             let said = filters.check().unwrap_err();
             assert!(said.starts_with(expected), "{said}");
         };
-        Filters::default().check().unwrap();
+        FilterSettings::default().check().unwrap();
         refused(|filters| filters.groups = 0, "`groups`: expected 1 to 64, got 0");
         refused(|filters| filters.recall = 1.5, "`recall`: expected above 0");
         refused(|filters| filters.selectivity = vec![10.0, 0.015], "`selectivity`: expected percents");

@@ -2,9 +2,9 @@
 
 /// The points of one engine, (recall, queries per second), that no other beats in both, by ascending recall.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Curve(pub(super) Vec<(f64, f64)>);
+pub(super) struct RecallCurve(pub(super) Vec<(f64, f64)>);
 
-impl Curve {
+impl RecallCurve {
     /// The upper envelope of all points.
     pub(super) fn envelope(points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut sorted: Vec<_> = points.into_iter().filter(|&(recall, qps)| qps > 0.0 && recall.is_finite()).collect();
@@ -24,8 +24,8 @@ impl Curve {
         self.0.last().is_some_and(|last| last.0 >= recall)
     }
 
-    /// Queries per second at a recall, or why there is no value: log speed is linear in recall between neighbouring points, and nothing
-    /// is extrapolated.
+    /// Queries per second at a recall, or why there is no value: log speed is linear in recall between neighbouring
+    /// points, and nothing is extrapolated.
     pub(super) fn qps_at(&self, recall: f64) -> Result<f64, String> {
         let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else { return Err("no points".to_owned()) };
         if recall < first.0 {
@@ -47,8 +47,8 @@ impl Curve {
 mod tests {
     use super::*;
 
-    fn curve(points: &[(f64, f64)]) -> Curve {
-        Curve::envelope(points.iter().copied())
+    fn curve(points: &[(f64, f64)]) -> RecallCurve {
+        RecallCurve::envelope(points.iter().copied())
     }
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
         let curve = curve(&[(0.90, 1000.0), (0.98, 1.0)]);
         assert_eq!(curve.qps_at(0.981), Err("reaches only 0.9800".to_owned()));
         assert_eq!(curve.qps_at(0.899), Err("begins at 0.9000".to_owned()));
-        assert_eq!(Curve::default().qps_at(0.9), Err("no points".to_owned()));
+        assert_eq!(RecallCurve::default().qps_at(0.9), Err("no points".to_owned()));
     }
 
     proptest::proptest! {

@@ -1,5 +1,6 @@
-//! A workload's vectors, made ready in the work directory: base and queries as float32 `.npy`, and exact neighbours. The base is mapped, here
-//! for recall and in the workers for builds: all of them share one copy, of which the system may drop pages where memory is short.
+//! A workload's vectors, made ready in the work directory: base and queries as float32 `.npy`, and exact neighbours.
+//! The base is mapped, here for recall and in the workers for builds: all of them share one copy, of which the system
+//! may drop pages where memory is short.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,22 +10,22 @@ use dyad_files::{DirLock, LockError};
 use xxhash_rust::xxh3::Xxh3;
 use zerocopy::IntoBytes as _;
 
-use super::workload::{Data, Workload};
+use super::workload::{AnnWorkload, WorkloadVectors};
 use crate::dataset::{
-    Matrix, Metric, Neighbours, exact, hdf5, make_unit, npy, read_neighbours, read_vectors, require_finite,
+    Matrix, Neighbours, VectorMetric, exact, hdf5, make_unit, npy, read_neighbours, read_vectors, require_finite,
 };
-use crate::error::{Error, Result, check};
+use crate::error::{BenchError, BenchResult, check};
 use crate::harness::SCRATCH;
 
 /// Queries whose neighbours are computed again, to see that given neighbours belong to these vectors.
 const CHECKED: usize = 5;
 
-/// Takes the work directory for as long as a run uses it; it is created where it does not exist. Says which process holds it
-/// otherwise. Removes the scratch folders of processes that are gone.
-pub fn lock_cache(cache: &Path) -> Result<DirLock> {
+/// Takes the work directory for as long as a run uses it; it is created where it does not exist. Says which process
+/// holds it otherwise. Removes the scratch folders of processes that are gone.
+pub fn lock_cache(cache: &Path) -> BenchResult<DirLock> {
     fs_err::create_dir_all(cache)?;
     let lock = DirLock::acquire(cache, Duration::ZERO).map_err(|error| match error {
-        LockError::Held { dir, holder } => Error::file(
+        LockError::Held { dir, holder } => BenchError::file(
             &dir,
             format!("in use by process {holder}: wait for it to end, or give another folder with --cache"),
         ),
@@ -43,7 +44,7 @@ pub fn lock_cache(cache: &Path) -> Result<DirLock> {
 
 /// Vectors ready for a run.
 #[derive(Debug)]
-pub struct Ready {
+pub struct ReadyVectors {
     pub(crate) base: Matrix,
     pub(crate) base_path: PathBuf,
     pub(crate) queries: Matrix,
@@ -51,9 +52,14 @@ pub struct Ready {
     pub(crate) truth: Neighbours,
 }
 
-/// Reads or makes the vectors of a workload; `note` hears what takes time. [`Error::Interrupted`] soon after it is
+/// Reads or makes the vectors of a workload; `note` hears what takes time. [`BenchError::Interrupted`] soon after it is
 /// cancelled.
-pub fn prepare(workload: &Workload, cache: &Path, cancel: &JobCancellation, note: &dyn Fn(&str)) -> Result<Ready> {
+pub fn prepare(
+    workload: &AnnWorkload,
+    cache: &Path,
+    cancel: &JobCancellation,
+    note: &dyn Fn(&str),
+) -> BenchResult<ReadyVectors> {
     let data = &workload.data;
     let cache = fs_err::canonicalize(cache)?;
     let [base_path, queries_path] = ["base.npy", "queries.npy"].map(|name| cache.join(name));
@@ -71,7 +77,7 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &JobCancellation, note
         }
         (_, Some(path), ..) => from_hdf5(path, workload)?,
         (_, _, Some(base), Some(queries)) => from_files([base, queries], data)?,
-        _ => return Err(Error::file(Path::new(&workload.name), "`data`: nothing to read")),
+        _ => return Err(BenchError::file(Path::new(&workload.name), "`data`: nothing to read")),
     };
     check(cancel)?;
     raw.cut(data);
@@ -91,10 +97,10 @@ pub fn prepare(workload: &Workload, cache: &Path, cancel: &JobCancellation, note
         note(&format!("computing exact neighbours: {} queries, {} rows", raw.queries.len(), raw.base.len()));
         exact(&raw.base, &raw.queries, workload.k, workload.metric, cancel)?.0
     };
-    Ok(Ready { base: raw.base, base_path, queries: raw.queries, queries_path, truth })
+    Ok(ReadyVectors { base: raw.base, base_path, queries: raw.queries, queries_path, truth })
 }
 
-impl Ready {
+impl ReadyVectors {
     /// Hash of the vectors that indexes are built of.
     pub(super) fn key(&self) -> String {
         let mut hash = Xxh3::new();
@@ -108,15 +114,15 @@ impl Ready {
 struct Raw {
     base: Matrix,
     queries: Matrix,
-    /// Of base and queries.
+    /// Files of base and queries.
     paths: [PathBuf; 2],
     truth: Option<(Neighbours, PathBuf)>,
     /// Rows are to be scaled to unit length whatever their length.
     any_length: bool,
 }
 
-fn from_files(paths: [&Path; 2], data: &Data) -> Result<Raw> {
-    let read = |path: &PathBuf| -> Result<_> { Ok((read_neighbours(path)?, path.clone())) };
+fn from_files(paths: [&Path; 2], data: &WorkloadVectors) -> BenchResult<Raw> {
+    let read = |path: &PathBuf| -> BenchResult<_> { Ok((read_neighbours(path)?, path.clone())) };
     Ok(Raw {
         base: read_vectors(paths[0])?,
         queries: read_vectors(paths[1])?,
@@ -127,14 +133,14 @@ fn from_files(paths: [&Path; 2], data: &Data) -> Result<Raw> {
 }
 
 /// Refuses data for another metric than the workload's.
-fn check_metric(workload: &Workload, metric: Metric, of: &str) -> Result<()> {
+fn check_metric(workload: &AnnWorkload, metric: VectorMetric, of: &str) -> BenchResult<()> {
     let (expected, got) = (metric.name(), workload.metric.name());
     let expected_words = format!("`{expected}` {of}");
-    let error = || Error::malformed(Path::new(&workload.name), "`metric`", expected_words, format!("`{got}`"));
+    let error = || BenchError::malformed(Path::new(&workload.name), "`metric`", expected_words, format!("`{got}`"));
     if expected == got { Ok(()) } else { Err(error()) }
 }
 
-fn from_hdf5(path: &Path, workload: &Workload) -> Result<Raw> {
+fn from_hdf5(path: &Path, workload: &AnnWorkload) -> BenchResult<Raw> {
     let hdf5::Hdf5 { base, queries, neighbours, metric, any_length } = hdf5::read(path)?;
     check_metric(workload, metric, &format!("as in `{}`", path.display()))?;
     let truth = neighbours.map(|truth| (truth, path.to_owned()));
@@ -144,7 +150,7 @@ fn from_hdf5(path: &Path, workload: &Workload) -> Result<Raw> {
 
 impl Raw {
     /// Keeps the first rows and queries where the workload says so.
-    fn cut(&mut self, data: &Data) {
+    fn cut(&mut self, data: &WorkloadVectors) {
         if let Some(limit) = data.limit.filter(|limit| *limit < self.base.len()) {
             self.base.truncate(limit);
             self.truth = None;
@@ -157,31 +163,32 @@ impl Raw {
         }
     }
 
-    fn check(&mut self, metric: Metric) -> Result<()> {
+    fn check(&mut self, metric: VectorMetric) -> BenchResult<()> {
         let [base_path, queries_path] = &self.paths;
         if self.base.dim() != self.queries.dim() {
             let expected = format!("{} as in `{}`", self.base.dim(), base_path.display());
-            return Err(Error::malformed(queries_path, "d", expected, self.queries.dim()));
+            return Err(BenchError::malformed(queries_path, "d", expected, self.queries.dim()));
         }
         for (path, matrix) in [(base_path, &mut self.base), (queries_path, &mut self.queries)] {
             match metric {
-                Metric::Ip => make_unit(path, matrix, self.any_length)?,
-                Metric::Dot | Metric::L2 => require_finite(path, matrix)?,
+                VectorMetric::Ip => make_unit(path, matrix, self.any_length)?,
+                VectorMetric::Dot | VectorMetric::L2 => require_finite(path, matrix)?,
             }
         }
         Ok(())
     }
 
-    /// Neighbours must be as many as queries, deep enough, ids of rows, and for a few queries as near as the exact ones.
+    /// Neighbours must be as many as queries, deep enough, ids of rows, and for a few queries as near as the exact
+    /// ones.
     fn check_truth(
         &self,
         truth: &Neighbours,
         path: &Path,
-        workload: &Workload,
+        workload: &AnnWorkload,
         cancel: &JobCancellation,
-    ) -> Result<()> {
+    ) -> BenchResult<()> {
         let (queries, rows, wanted) = (self.queries.len(), self.base.len(), workload.k.min(self.base.len()));
-        let fail = |field: &str, expected: String, got: String| Err(Error::malformed(path, field, expected, got));
+        let fail = |field: &str, expected: String, got: String| Err(BenchError::malformed(path, field, expected, got));
         if truth.len() != queries {
             return fail("n", format!("{queries} lists, one per query"), truth.len().to_string());
         }

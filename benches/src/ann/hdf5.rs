@@ -11,21 +11,21 @@ use std::path::Path;
 
 use hdf5_pure::{AttrValue, FileBuilder};
 
-use super::measured::{EngineRun, Measured, Point};
-use super::recall::Judge;
-use super::workload::Workload;
-use crate::dataset::Metric;
-use crate::error::{Error, Result};
+use super::measured::{AnnEngineRun, AnnMeasurement, SweepPoint};
+use super::recall::RecallJudge;
+use super::workload::AnnWorkload;
+use crate::dataset::VectorMetric;
+use crate::error::{BenchError, BenchResult};
 
 /// Writes one file per engine and value of its sweep parameter.
-pub fn write_results(out: &Path, measured: &Measured, judge: &Judge<'_>) -> Result<()> {
+pub fn write_results(out: &Path, measured: &AnnMeasurement, judge: &RecallJudge<'_>) -> BenchResult<()> {
     let (name, k) = (&measured.workload.name, measured.workload.k.to_string());
     for run in &measured.engines {
         let dir = out.join("results").join(name).join(&k).join(&run.described.engine);
         fs_err::create_dir_all(&dir)?;
         for point in run.points.iter().filter(|point| !point.ids.is_empty()) {
             let path = dir.join(format!("{}.hdf5", slug(&arguments(measured, point))));
-            let fail = |error: hdf5_pure::Error| Error::file(&path, error);
+            let fail = |error: hdf5_pure::Error| BenchError::file(&path, error);
             let bytes = file(measured, run, point, judge).finish().map_err(fail)?;
             fs_err::write(&path, bytes)?;
         }
@@ -33,7 +33,7 @@ pub fn write_results(out: &Path, measured: &Measured, judge: &Judge<'_>) -> Resu
     Ok(())
 }
 
-fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) -> FileBuilder {
+fn file(measured: &AnnMeasurement, run: &AnnEngineRun, point: &SweepPoint, judge: &RecallJudge<'_>) -> FileBuilder {
     let (queries, k) = (measured.queries as u64, measured.workload.k as u64);
     let times: Vec<f32> = point.latencies_us.iter().map(|micros| (micros / 1e6) as f32).collect();
     let neighbours: Vec<i32> = point.ids.iter().map(|id| *id as i32).collect();
@@ -46,9 +46,9 @@ fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) 
     let returned = point.ids.iter().filter(|id| **id >= 0).count() as f64 / queries as f64;
     let name = format!("{} {}={}", run.described.engine, run.described.more.sweep, point.value);
     let distance = match measured.workload.metric {
-        Metric::Ip => "angular",
-        Metric::Dot => "ip",
-        Metric::L2 => "euclidean",
+        VectorMetric::Ip => "angular",
+        VectorMetric::Dot => "ip",
+        VectorMetric::L2 => "euclidean",
     };
     let kilobytes = run.megabytes(run.memory.served) * 1e6 / 1024.0;
     for (key, value) in [
@@ -71,8 +71,8 @@ fn file(measured: &Measured, run: &EngineRun, point: &Point, judge: &Judge<'_>) 
 }
 
 /// What ann-benchmarks would call the arguments of build and query, as its JSON.
-fn arguments(measured: &Measured, point: &Point) -> String {
-    let Workload { metric, m, ef_construction, .. } = &measured.workload;
+fn arguments(measured: &AnnMeasurement, point: &SweepPoint) -> String {
+    let AnnWorkload { metric, m, ef_construction, .. } = &measured.workload;
     let value = point.value;
     format!("[\"{}\", {{\"M\": {m}, \"efConstruction\": {ef_construction}}}, {value}]", metric.name())
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::measured::{Measured, Speed};
-use crate::error::{Error, Result};
+use super::measured::{AnnMeasurement, SpeedKind};
+use crate::error::{BenchError, BenchResult};
 
 /// Colours that also differ for the colour-blind (Okabe and Ito 2008), the first for our own engine.
 const COLOURS: [RGBColor; 8] = [
@@ -27,10 +27,12 @@ const SIZE: (u32, u32) = (900, 600);
 const LOWEST: f64 = 0.8;
 
 /// Writes `recall-qps.svg` and `recall-qps-all-threads.svg`; what was not measured is not plotted.
-pub fn write_plots(dir: &Path, measured: &Measured) -> Result<()> {
-    for (name, speed) in [("recall-qps.svg", Speed::Batch), ("recall-qps-all-threads.svg", Speed::BatchAllThreads)] {
+pub fn write_plots(dir: &Path, measured: &AnnMeasurement) -> BenchResult<()> {
+    for (name, speed) in
+        [("recall-qps.svg", SpeedKind::Batch), ("recall-qps-all-threads.svg", SpeedKind::BatchAllThreads)]
+    {
         let path = dir.join(name);
-        if let Some(svg) = recall(measured, speed).map_err(|problem| Error::file(&path, problem))? {
+        if let Some(svg) = recall(measured, speed).map_err(|problem| BenchError::file(&path, problem))? {
             fs_err::write(&path, svg)?;
         }
     }
@@ -38,7 +40,7 @@ pub fn write_plots(dir: &Path, measured: &Measured) -> Result<()> {
 }
 
 /// A curve per engine, with its measured points; nothing where no curve has a point.
-fn recall(measured: &Measured, speed: Speed) -> Result<Option<String>, Box<dyn StdError>> {
+fn recall(measured: &AnnMeasurement, speed: SpeedKind) -> Result<Option<String>, Box<dyn StdError>> {
     // The colour of an engine is the same in all plots.
     let curves = measured.engines.iter().zip(COLOURS.into_iter().cycle());
     let curves = curves.map(|(run, colour)| (run.described.engine.as_str(), colour, measured.curve(run, speed).0));
@@ -54,8 +56,11 @@ fn recall(measured: &Measured, speed: Speed) -> Result<Option<String>, Box<dyn S
         return Ok(None);
     }
     let (workload, k) = (&measured.workload.name, measured.workload.k);
-    let threads =
-        if speed == Speed::Batch { "one thread".to_owned() } else { format!("{} threads", measured.workload.threads) };
+    let threads = if speed == SpeedKind::Batch {
+        "one thread".to_owned()
+    } else {
+        format!("{} threads", measured.workload.threads)
+    };
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;

@@ -1,33 +1,33 @@
-//! What harness and workers say to each other about an index: one JSON object per line, one reply per request. What all protocols
-//! share is in `harness/serve.rs`.
+//! What harness and workers say to each other about an index: one JSON object per line, one reply per request. What all
+//! protocols share is in `harness/serve.rs`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::Metric;
+use crate::dataset::VectorMetric;
 use crate::harness;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
-pub(super) enum Request {
+pub(super) enum AnnRequest {
     /// Make an index of `base`, `.npy` float32 `[n, d]` (unit rows for `ip`), in a fresh directory.
-    Build(Build),
+    Build(IndexBuild),
     /// Open an index where it was built: from files to ready to search.
     Open { dir: PathBuf },
     /// Load the queries, `.npy` float32 `[q, d]`, of `k` hits each, once.
     Prepare { queries: PathBuf, k: usize },
-    /// Search under filters from here on: under the first that lists a query, which one of them does for each; under none where
-    /// there are none. What an engine prepares of them is not timed.
+    /// Search under filters from here on: under the first that lists a query, which one of them does for each; under
+    /// none where there are none. What an engine prepares of them is not timed.
     Filter { filters: Vec<QueryFilter> },
     /// Search for all queries with one value of the sweep parameter.
     Search {
         value: u32,
         threads: usize,
         /// One call for all, or one call per query.
-        mode: Mode,
+        mode: CallMode,
         /// With mode `batch`: all queries are searched for again, inside one timing, until this many milliseconds have
         /// passed; at least once.
         #[serde(default)]
@@ -48,12 +48,13 @@ pub(super) enum Request {
 
 /// What a build is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Build {
+pub(super) struct IndexBuild {
     pub(super) base: PathBuf,
-    /// What filters read, of every row: JSON lines `{"_id": "ROW", "text": ..., "metadata": {"FIELD": NUMBER or [TEXT, ...]}}`.
+    /// What filters read, of every row: JSON lines `{"_id": "ROW", "text": ..., "metadata": {"FIELD": NUMBER or [TEXT,
+    /// ...]}}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) attributes: Option<PathBuf>,
-    pub(super) metric: Metric,
+    pub(super) metric: VectorMetric,
     pub(super) m: usize,
     pub(super) ef_construction: usize,
     pub(super) threads: usize,
@@ -69,13 +70,13 @@ pub(super) struct QueryFilter {
     /// The rows that pass, ascending, `.npy` int32 `[n, 1]`.
     pub(super) rows: PathBuf,
     /// They meet all of these conditions.
-    pub(super) all: Vec<Condition>,
+    pub(super) all: Vec<FilterCondition>,
 }
 
 /// A condition on an attribute of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Condition {
+pub(super) enum FilterCondition {
     /// One of the field's texts is this one.
     Equals { field: String, value: String },
     /// The field's number is below this one.
@@ -85,7 +86,7 @@ pub(super) enum Condition {
 /// How queries are handed to an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Mode {
+pub(super) enum CallMode {
     /// The engine's own batch call where it has one.
     Batch,
     /// One call per query, each timed.
@@ -96,11 +97,11 @@ pub(super) enum Mode {
 pub(super) const NO_SWEEP: &str = "none";
 
 /// An engine, as it describes itself.
-pub(super) type Described = harness::Described<More>;
+pub(super) type AnnDescription = harness::EngineDescription<AnnDetails>;
 
 /// What an engine says of itself beyond name, version and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct More {
+pub struct AnnDetails {
     /// Name of the sweep parameter; [`NO_SWEEP`] where there is none.
     pub(super) sweep: String,
     /// Values that make a useful curve.
@@ -124,7 +125,7 @@ pub struct More {
 
 /// A finished build.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Built {
+pub struct BuiltIndex {
     /// Seconds, without reading vectors and writing files.
     pub build_s: f64,
     /// Bytes of all files.
@@ -133,20 +134,20 @@ pub struct Built {
 
 /// Loaded queries.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Prepared {
+pub(super) struct PreparedQueries {
     pub(super) queries: usize,
 }
 
 /// A finished search of all queries.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Searched {
+pub(super) struct SearchedQueries {
     /// Wall time of the search alone; of several rounds, their mean.
     pub(super) seconds: f64,
     /// How often all queries were searched for.
-    #[serde(default = "one")]
+    #[serde(default = "rounds")]
     pub(super) rounds: u32,
 }
 
-fn one() -> u32 {
-    1
+defaults! {
+    rounds: u32 = 1;
 }

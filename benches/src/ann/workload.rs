@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dyad_command::JobCancellation;
 use serde::{Deserialize, Serialize};
 
-use super::cells::Filters;
-use crate::dataset::Metric;
-use crate::dataset::synthetic::Synthetic;
-use crate::error::{Error, Result};
-use crate::harness::{Programs, find_data, plain_names, read_toml, threads};
+use super::cells::FilterSettings;
+use super::protocol::IndexBuild;
+use crate::dataset::VectorMetric;
+use crate::dataset::synthetic::SyntheticData;
+use crate::error::BenchResult;
+use crate::harness::{EngineSettings, WorkloadFile, plain_names, read_toml, require_some, threads};
 
 /// Engines of a workload that names none. `usearch-i8` builds slowly on few cores and is left out.
 const ENGINES: [&str; 7] = ["dyad", "hnswlib", "faiss", "faiss-sq8", "qdrant-edge", "svs-lvq", "hnsw_rs"];
@@ -19,10 +19,10 @@ const ENGINES: [&str; 7] = ["dyad", "hnswlib", "faiss", "faiss-sq8", "qdrant-edg
 /// What one run measures. `benches/workloads/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct AnnWorkload {
     /// Name in records.
     pub name: String,
-    pub(crate) metric: Metric,
+    pub(crate) metric: VectorMetric,
     #[serde(default = "k")]
     pub(crate) k: usize,
     /// Links per node (M), or each engine's nearest setting.
@@ -47,10 +47,10 @@ pub struct Workload {
     pub(crate) ceiling: f64,
     #[serde(default = "engines")]
     pub(crate) engines: Vec<String>,
-    pub(crate) data: Data,
+    pub(crate) data: WorkloadVectors,
     /// What `dyad-bench filter` measures.
     #[serde(default)]
-    pub filter: Filters,
+    pub filter: FilterSettings,
     /// Sweep values per engine, in place of the engine's own.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<u32>>,
@@ -59,12 +59,12 @@ pub struct Workload {
 /// Where vectors come from: files, one HDF5 file, or the generator.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Data {
+pub struct WorkloadVectors {
     pub(crate) base: Option<PathBuf>,
     pub(crate) queries: Option<PathBuf>,
     pub(crate) neighbours: Option<PathBuf>,
     pub(crate) hdf5: Option<PathBuf>,
-    pub(crate) synthetic: Option<Synthetic>,
+    pub(crate) synthetic: Option<SyntheticData>,
     pub(crate) limit: Option<usize>,
     pub(crate) limit_queries: Option<usize>,
     #[serde(default)]
@@ -83,26 +83,34 @@ defaults! {
     engines: Vec<String> = ENGINES.map(str::to_owned).to_vec();
 }
 
-impl Workload {
+impl AnnWorkload {
     /// Reads and checks a workload. Relative data paths are looked for next to the file, then under `data_dir`.
-    pub fn read(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
+    pub fn read(path: &Path, data_dir: Option<&Path>) -> BenchResult<Self> {
         let mut workload: Self = read_toml(path, |workload: &mut Self| workload.check())?;
-        let beside = path.parent().unwrap_or(Path::new(""));
-        let data = &mut workload.data;
-        for entry in [&mut data.base, &mut data.queries, &mut data.neighbours, &mut data.hdf5].into_iter().flatten() {
-            *entry = find_data("data", entry, beside, data_dir).map_err(|problem| Error::file(path, problem))?;
+        let WorkloadVectors { base, queries, neighbours, hdf5, .. } = &mut workload.data;
+        for data in [base, queries, neighbours, hdf5].into_iter().flatten() {
+            WorkloadFile::new(path, data_dir).locate("data", data)?;
         }
         workload.threads = threads(workload.threads);
         Ok(workload)
     }
 
+    /// A build of `base` in a folder with these parameters, without what filters read.
+    pub(super) fn index_build(&self, base: PathBuf, dir: PathBuf) -> IndexBuild {
+        let &Self { metric, m, ef_construction, threads, seed, .. } = self;
+        IndexBuild { base, attributes: None, metric, m, ef_construction, threads, seed, dir }
+    }
+
     fn check(&self) -> Result<(), String> {
         let Self { k, m, ef_construction, repeats, data, .. } = self;
-        let limits = [("data.limit", data.limit.unwrap_or(1)), ("data.limit_queries", data.limit_queries.unwrap_or(1))];
-        let counts = [("k", *k), ("m", *m), ("ef_construction", *ef_construction), ("repeats", *repeats)];
-        if let Some((key, _)) = counts.into_iter().chain(limits).find(|(_, value)| *value == 0) {
-            return Err(format!("`{key}`: expected at least 1, got 0"));
-        }
+        require_some(&[
+            ("k", *k),
+            ("m", *m),
+            ("ef_construction", *ef_construction),
+            ("repeats", *repeats),
+            ("data.limit", data.limit.unwrap_or(1)),
+            ("data.limit_queries", data.limit_queries.unwrap_or(1)),
+        ])?;
         plain_names("name", [self.name.as_str()])?;
         if self.targets.is_empty() || !self.targets.iter().all(|target| *target > 0.0 && *target <= 1.0) {
             return Err(format!("`targets`: expected recalls above 0 and at most 1, got {:?}", self.targets));
@@ -117,7 +125,7 @@ impl Workload {
     }
 }
 
-impl Data {
+impl WorkloadVectors {
     fn check(&self) -> Result<(), String> {
         let files = self.base.is_some() || self.queries.is_some() || self.neighbours.is_some();
         let kinds = [files, self.hdf5.is_some(), self.synthetic.is_some()].into_iter().filter(|kind| *kind).count();
@@ -129,33 +137,34 @@ impl Data {
         if files && (self.base.is_none() || self.queries.is_none()) {
             return Err("`data`: expected both `base` and `queries`, got one of them".to_owned());
         }
-        self.synthetic.as_ref().map_or(Ok(()), Synthetic::check)
+        self.synthetic.as_ref().map_or(Ok(()), SyntheticData::check)
     }
 }
 
 /// A run to be done.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct AnnJob<'a> {
     /// What to measure.
-    pub workload: &'a Workload,
-    /// Engines, by names that may stand for several.
-    pub engines: Vec<String>,
+    pub workload: &'a AnnWorkload,
+    /// Engines, by names that may stand for several; `cache` is also the folder of indexes, and `deadline` is for all
+    /// answers but builds.
+    pub settings: EngineSettings,
     /// Engines for which the command gives sweeps, by names that may stand for several: they must be in the run.
     pub swept: Vec<String>,
-    /// Where the programs are.
-    pub programs: Programs,
-    /// Indexes, and scratch files.
-    pub cache: PathBuf,
     /// Takes indexes of an earlier run, where vectors and settings are the same.
     pub keep_indexes: bool,
     /// Indexes are opened after their files were dropped from the page cache.
     pub cold: bool,
     /// Bytes of memory that a worker may take once it opens an index, pages of its files included.
     pub memory_limit: Option<u64>,
-    /// For a build.
+    /// Time for a build.
     pub build_deadline: Duration,
-    /// For any other answer of a worker.
-    pub deadline: Duration,
-    /// Ends the run.
-    pub cancel: JobCancellation,
+}
+
+impl<'a> AnnJob<'a> {
+    /// A run with the files of fresh indexes in the page cache, without a limit of memory.
+    pub fn new(workload: &'a AnnWorkload, settings: EngineSettings, build_deadline: Duration) -> Self {
+        let swept = Vec::new();
+        Self { workload, settings, swept, keep_indexes: false, cold: false, memory_limit: None, build_deadline }
+    }
 }

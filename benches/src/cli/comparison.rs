@@ -8,25 +8,24 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use dyad_command::cancel_on_signal;
-use serde_json::Value;
 
-use crate::encode::Encode;
-use crate::harness::{Job, Programs, Row, Task, Workload, run, write_csv};
+use crate::encode::EncodeTask;
+use crate::harness::{BenchTask, EngineSettings, Measurement, TaskJob, TaskWorkload, WorkerPrograms, run, write_csv};
 use crate::train_step::TrainStep;
 
 /// What the arguments of a comparison say of it.
-pub(super) trait Comparison {
+pub(super) trait BenchComparison {
     /// The peers' worker.
-    const PEERS: &'static str;
+    const PEERS: &'static str = "benches/peers/ann.py";
     /// Folder of records.
     const RECORDS: &'static str;
     /// Help on engines.
     const ENGINES: &'static str;
     /// Python with the peers' packages.
-    const PYTHON: &'static str;
+    const PYTHON: &'static str = ".venv-ann/bin/python";
 }
 
-impl Comparison for Encode {
+impl BenchComparison for EncodeTask {
     const PEERS: &'static str = "benches/peers/encode.py";
     const RECORDS: &'static str = "benches/records/encode";
     const ENGINES: &'static str = "Engines between commas, in place of the workload's: dyad, dyad-bf16, dyad-f16, dyad-int8, and the \
@@ -34,7 +33,7 @@ impl Comparison for Encode {
     const PYTHON: &'static str = ".venv-encode/bin/python";
 }
 
-impl Comparison for TrainStep {
+impl BenchComparison for TrainStep {
     const PEERS: &'static str = "benches/peers/train_step.py";
     const RECORDS: &'static str = "benches/records/train-step";
     const ENGINES: &'static str = "Engines between commas, in place of the workload's: dyad, and the peers that \
@@ -44,7 +43,7 @@ impl Comparison for TrainStep {
 
 /// Arguments that all comparisons have.
 #[derive(Debug, Args)]
-pub(super) struct Shared<C: Comparison> {
+pub(super) struct ComparisonArguments<C: BenchComparison> {
     /// What to measure; see benches/workloads/README.md.
     #[arg(long, value_name = "TOML")]
     pub(super) workload: PathBuf,
@@ -53,7 +52,8 @@ pub(super) struct Shared<C: Comparison> {
     /// Timed passes, in place of the workload's.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     repeats: Option<u16>,
-    /// Also write the rows to the comparison's folder under benches/records, or to this one, under names of workload, day and revision.
+    /// Also write the rows to the comparison's folder under benches/records, or to this one, under names of workload,
+    /// day and revision.
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = C::RECORDS)]
     record: Option<PathBuf>,
     /// Python with the peers' packages.
@@ -78,59 +78,75 @@ pub(super) struct Shared<C: Comparison> {
     comparison: PhantomData<C>,
 }
 
-impl<C: Comparison> Shared<C> {
-    /// Sets the repeats of a workload, and gives the engines: those asked for, or else the workload's. Makes the folders.
-    pub(super) fn apply(&self, repeats: &mut usize, engines: &[String]) -> anyhow::Result<Vec<String>> {
+impl<C: BenchComparison> ComparisonArguments<C> {
+    /// Sets the repeats of a workload, makes the folders, and gives how engines are run: those asked for, or else the
+    /// workload's.
+    pub(super) fn settings(&self, repeats: &mut usize, engines: &[String]) -> anyhow::Result<EngineSettings> {
         *repeats = self.repeats.map_or(*repeats, usize::from);
         let engines = if self.engines.is_empty() { engines } else { &self.engines };
-        // Names of engines become names of files.
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-        if let Some(engine) = engines.iter().find(|engine| engine.is_empty() || !engine.chars().all(plain)) {
+        if let Some(engine) = engines.iter().find(|engine| !is_plain(engine)) {
             bail!("--engines: expected names between commas, got `{engine}`");
         }
         fs_err::create_dir_all(&self.out)?;
         fs_err::create_dir_all(&self.cache)?;
-        Ok(engines.to_vec())
-    }
-
-    pub(super) fn programs(&self) -> io::Result<Programs> {
-        Ok(Programs { ours: std::env::current_exe()?, python: self.python.clone(), peers: self.peers.clone() })
-    }
-
-    pub(super) fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout_s)
+        Ok(EngineSettings {
+            engines: engines.to_vec(),
+            programs: WorkerPrograms {
+                ours: std::env::current_exe()?,
+                python: self.python.clone(),
+                peers: self.peers.clone(),
+            },
+            cache: fs_err::canonicalize(&self.cache)?,
+            deadline: Duration::from_secs(self.timeout_s),
+            cancel: cancel_on_signal()?,
+        })
     }
 
     /// Writes the summary and rows, the rows also into the folder of records if they are wanted, under their own names.
-    pub(super) fn write(&self, summary: &Value, files: &[(&str, String, Vec<Row>)]) -> io::Result<()> {
-        fs_err::write(self.out.join("summary.json"), format!("{summary:#}\n"))?;
-        for (name, record, rows) in files {
+    pub(super) fn write(&self, measured: &impl Measurement) -> io::Result<()> {
+        fs_err::write(self.out.join("summary.json"), format!("{:#}\n", measured.summary()))?;
+        let files = measured.files();
+        for (name, rows) in &files {
             let mut content = Vec::new();
             write_csv(&mut content, rows)?;
             fs_err::write(self.out.join(name), &content)?;
             if let Some(records) = &self.record {
                 fs_err::create_dir_all(records)?;
-                fs_err::write(records.join(record), &content)?;
+                let ending = if files.len() == 1 { ".csv".to_owned() } else { format!("-{name}") };
+                fs_err::write(records.join(measured.record_name() + &ending), &content)?;
             }
         }
         Ok(())
     }
 }
 
-/// A run without some of its engines is written and printed, and still no success.
-pub(super) fn refuse_failures(failed: &[String]) -> anyhow::Result<()> {
+/// Prints the table. A run without some of its engines is written and printed, and still no success.
+pub(super) fn print_table(measured: &impl Measurement) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    measured.write_table(&mut out)?;
+    out.flush()?;
+    let failed = measured.failed();
     if failed.is_empty() {
         return Ok(());
     }
-    stdout().flush()?;
     bail!("{} failed: {}", if failed.len() == 1 { "one engine" } else { "some engines" }, failed.join(", "))
+}
+
+/// Whether an engine's name can be that of a file.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
+}
+
+/// Says what is being done.
+pub(super) fn note(text: &str) {
+    tracing::info!("{text}");
 }
 
 /// The arguments of a comparison of engines that open a model.
 #[derive(Debug, Args)]
-pub(super) struct Compare<C: Comparison> {
+pub(super) struct Compare<C: BenchComparison> {
     #[command(flatten)]
-    shared: Shared<C>,
+    shared: ComparisonArguments<C>,
     /// Shapes between commas; all of the workload's where absent.
     #[arg(long, value_delimiter = ',')]
     shapes: Vec<String>,
@@ -145,26 +161,17 @@ pub(super) struct Compare<C: Comparison> {
     model: Option<PathBuf>,
 }
 
-impl<C: Comparison + Task> Compare<C> {
+impl<C: BenchComparison + BenchTask> Compare<C> {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let (cancel, shared) = (cancel_on_signal()?, &self.shared);
-        let mut workload = Workload::<C::Shape>::read(&shared.workload, shared.data.as_deref(), self.model.as_deref())?;
+        let shared = &self.shared;
+        let mut workload =
+            TaskWorkload::<C::Shape>::read(&shared.workload, shared.data.as_deref(), self.model.as_deref())?;
         workload.keep_shapes(&self.shapes).map_err(|problem| anyhow!("--shapes: {problem}"))?;
         workload.threads = self.threads.map_or(workload.threads, usize::from);
-        let engines = shared.apply(&mut workload.repeats, &workload.engines)?;
-        let job = Job {
-            workload: &workload,
-            engines,
-            device: self.device.clone(),
-            programs: shared.programs()?,
-            cache: fs_err::canonicalize(&shared.cache)?,
-            deadline: shared.timeout(),
-            cancel,
-        };
-        let measured = run::<C>(&job, &|text| tracing::info!("{text}"))?;
-        let record = measured.conditions.stamp.record(&workload.name) + ".csv";
-        shared.write(&measured.summary(), &[("points.csv", record, measured.points())])?;
-        measured.write_table(&mut stdout().lock())?;
-        refuse_failures(&measured.failed())
+        let settings = shared.settings(&mut workload.repeats, &workload.engines)?;
+        let job = TaskJob { workload: &workload, settings, device: self.device.clone() };
+        let measured = run::<C>(&job, &note)?;
+        shared.write(&measured)?;
+        print_table(&measured)
     }
 }

@@ -1,39 +1,37 @@
 //! `dyad-bench filter`.
 
-use std::io::stdout;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use dyad_command::cancel_on_signal;
 
 use super::ann::parse_sweep;
-use super::comparison::{Comparison, Shared, refuse_failures};
-use crate::ann::{Correlation, Job, Shape, Workload, lock_cache, prepare, run_filter};
+use super::comparison::{BenchComparison, ComparisonArguments, note, print_table};
+use crate::ann::{AnnJob, AnnWorkload, ConditionShape, FilterCorrelation, lock_cache, prepare, run_filter};
 
-/// Measure search under filters against peers: recall and speed for every selectivity, correlation with the questions and shape of
-/// condition, at equal recall, next to the search without filter and the exact scan of what passes.
+/// Measure search under filters against peers: recall and speed for every selectivity, correlation with the questions
+/// and shape of condition, at equal recall, next to the search without filter and the exact scan of what passes.
 #[derive(Debug, Args)]
 pub(super) struct FilterCommand {
     #[command(flatten)]
-    shared: Shared<Filtered>,
+    shared: ComparisonArguments<Self>,
     /// Percents between commas, in place of the workload's.
     #[arg(long, value_delimiter = ',', value_name = "PERCENT")]
     selectivity: Vec<f64>,
     /// How the rows that pass lie to the questions, in place of the workload's.
     #[arg(long, value_delimiter = ',', value_enum)]
-    correlation: Vec<Correlation>,
+    correlation: Vec<FilterCorrelation>,
     /// Conditions, in place of the workload's.
     #[arg(long, value_delimiter = ',', value_enum)]
-    shape: Vec<Shape>,
+    shape: Vec<ConditionShape>,
     /// Only the first queries.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     queries: Option<u32>,
     /// Values of one engine's sweep parameter, in place of its own: NAME=V1:V2:... May be given several times.
     #[arg(long, value_name = "ENGINE=VALUES", value_parser = parse_sweep)]
     sweep: Vec<(String, Vec<u32>)>,
-    /// Take indexes of an earlier run, where vectors, settings and what filters read are the same: for changes that leave builders
-    /// and formats as they are.
+    /// Take indexes of an earlier run, where vectors, settings and what filters read are the same: for changes that
+    /// leave builders and formats as they are.
     #[arg(long)]
     keep_indexes: bool,
     /// Time for one build, in seconds.
@@ -41,53 +39,36 @@ pub(super) struct FilterCommand {
     build_timeout_s: u64,
 }
 
-/// Search under filters.
-#[derive(Debug)]
-struct Filtered;
-
-impl Comparison for Filtered {
-    const PEERS: &'static str = "benches/peers/ann.py";
+impl BenchComparison for FilterCommand {
     const RECORDS: &'static str = "benches/records/filter";
     const ENGINES: &'static str = "Engines between commas, in place of the workload's: dyad, dyad-index, dyad-exact, and those peers of \
         benches/peers/ann.py that have filters";
-    const PYTHON: &'static str = ".venv-ann/bin/python";
 }
 
 impl FilterCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let (cancel, shared) = (cancel_on_signal()?, &self.shared);
-        let mut workload = Workload::read(&shared.workload, shared.data.as_deref())?;
+        let shared = &self.shared;
+        let mut workload = AnnWorkload::read(&shared.workload, shared.data.as_deref())?;
         let filters = &mut workload.filter;
         replace(&mut filters.selectivity, &self.selectivity);
         replace(&mut filters.correlation, &self.correlation);
         replace(&mut filters.shape, &self.shape);
         filters.check().map_err(|problem| anyhow!("filters of the command: {problem}"))?;
-        let engines = shared.apply(&mut workload.repeats, &workload.filter.engines)?;
+        let settings = shared.settings(&mut workload.repeats, &workload.filter.engines)?;
         if let Some(queries) = self.queries {
             workload.data.limit_queries = Some(queries as usize);
         }
         workload.sweep.extend(self.sweep.iter().cloned());
-        let _lock = lock_cache(&shared.cache)?;
-        let note = |text: &str| tracing::info!("{text}");
-        let ready = prepare(&workload, &shared.cache, &cancel, &note)?;
-        let job = Job {
-            workload: &workload,
-            engines,
+        let _lock = lock_cache(&settings.cache)?;
+        let ready = prepare(&workload, &settings.cache, &settings.cancel, &note)?;
+        let job = AnnJob {
             swept: self.sweep.iter().map(|(name, _)| name.clone()).collect(),
-            programs: shared.programs()?,
-            cache: fs_err::canonicalize(&shared.cache)?,
             keep_indexes: self.keep_indexes,
-            cold: false,
-            memory_limit: None,
-            build_deadline: Duration::from_secs(self.build_timeout_s),
-            deadline: shared.timeout(),
-            cancel,
+            ..AnnJob::new(&workload, settings, Duration::from_secs(self.build_timeout_s))
         };
         let measured = run_filter(&job, &ready, &note)?;
-        let record = measured.stamp.record(&workload.name) + ".csv";
-        shared.write(&measured.summary(), &[("cells.csv", record, measured.rows())])?;
-        measured.write_table(&mut stdout().lock())?;
-        refuse_failures(&measured.failures.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>())
+        shared.write(&measured)?;
+        print_table(&measured)
     }
 }
 

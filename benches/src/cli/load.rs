@@ -1,29 +1,30 @@
 //! `dyad-bench load`.
 
-use std::io::stdout;
 use std::path::PathBuf;
 
 use clap::Args;
-use dyad_command::cancel_on_signal;
 
-use super::comparison::{Comparison, Shared};
-use crate::load::{Job, Load, Place, Workload, run};
+use super::comparison::{BenchComparison, ComparisonArguments, note, print_table};
+use crate::load::{LoadJob, LoadPlan, LoadWorkload, ServerPlace, run};
 
-/// Put load on a served index, and on the layers below it: latency from the intended start of each request, and quality next to it.
+/// Put load on a served index, and on the layers below it: latency from the intended start of each request, and quality
+/// next to it.
 ///
-/// Without --rate, --ramp, --closed or --overload: as many clients as take all that an engine has, then half of the rate that they got.
+/// Without --rate, --ramp, --closed or --overload: as many clients as take all that an engine has, then half of the
+/// rate that they got.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("load").args(["rate", "ramp", "closed", "overload"]))]
 pub(super) struct LoadCommand {
     #[command(flatten)]
-    shared: Shared<Serving>,
+    shared: ComparisonArguments<Self>,
     /// Requests per second, sent whatever the engine does.
     #[arg(long, value_name = "R", value_parser = above_zero)]
     rate: Option<f64>,
     /// Find the highest rate whose p99 is at most --goal-ms with at most 0.1 % of the requests unanswered.
     #[arg(long)]
     ramp: bool,
-    /// Clients that each wait for one reply before they send the next request; several numbers between commas are measured in turn.
+    /// Clients that each wait for one reply before they send the next request; several numbers between commas are
+    /// measured in turn.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     closed: Vec<u16>,
     /// This many times the capacity; before and after it half of the capacity.
@@ -55,11 +56,7 @@ pub(super) struct LoadCommand {
     searcher: Option<PathBuf>,
 }
 
-/// Serving.
-#[derive(Debug)]
-struct Serving;
-
-impl Comparison for Serving {
+impl BenchComparison for LoadCommand {
     const PEERS: &'static str = "benches/peers/load.py";
     const RECORDS: &'static str = "benches/records/load";
     const ENGINES: &'static str = "Engines between commas, in place of the workload's: library, engine (the searcher's, without its \
@@ -69,40 +66,29 @@ impl Comparison for Serving {
 
 impl LoadCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let (cancel, shared) = (cancel_on_signal()?, &self.shared);
-        let mut workload = Workload::read(&shared.workload, shared.data.as_deref())?;
-        let engines = shared.apply(&mut workload.repeats, &workload.engines)?;
+        let shared = &self.shared;
+        let mut workload = LoadWorkload::read(&shared.workload, shared.data.as_deref())?;
+        let settings = shared.settings(&mut workload.repeats, &workload.engines)?;
         workload.connections = self.connections.map_or(workload.connections, usize::from);
         workload.server.index = self.index.clone().or(workload.server.index);
         workload.server.question_tower = self.question_tower.clone().or(workload.server.question_tower);
         let load = match (self.rate, self.ramp, self.closed.as_slice(), self.overload) {
-            (Some(rate), ..) => Load::Rate(rate),
-            (_, true, ..) => Load::Ramp(self.goal_ms),
-            (.., Some(factor)) => Load::Overload(factor, self.capacity),
-            (_, _, [], None) => Load::Layers,
-            (_, _, clients, None) => Load::Closed(clients.iter().copied().map(usize::from).collect()),
+            (Some(rate), ..) => LoadPlan::Rate(rate),
+            (_, true, ..) => LoadPlan::Ramp(self.goal_ms),
+            (.., Some(factor)) => LoadPlan::Overload(factor, self.capacity),
+            (_, _, [], None) => LoadPlan::Layers,
+            (_, _, clients, None) => LoadPlan::Closed(clients.iter().copied().map(usize::from).collect()),
         };
         let beside = std::env::current_exe()?.with_file_name("dyad-searcher");
-        let place = Place {
+        let place = ServerPlace {
             url: self.server.clone(),
             searcher: self.searcher.clone().unwrap_or(beside),
             log: shared.out.join("server.log"),
         };
-        let job = Job {
-            workload: &workload,
-            engines,
-            load,
-            seconds: self.seconds,
-            place,
-            programs: shared.programs()?,
-            deadline: shared.timeout(),
-            cache: fs_err::canonicalize(&shared.cache)?,
-            cancel,
-        };
-        let measured = run(&job, &|text| tracing::info!("{text}"))?;
-        let record = format!("{}.csv", measured.stamp.record(&workload.name));
-        shared.write(&measured.summary(), &[("points.csv", record, measured.points.clone())])?;
-        Ok(measured.write_table(&mut stdout().lock())?)
+        let job = LoadJob { workload: &workload, settings, load, seconds: self.seconds, place };
+        let measured = run(&job, &note)?;
+        shared.write(&measured)?;
+        print_table(&measured)
     }
 }
 

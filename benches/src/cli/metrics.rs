@@ -23,7 +23,7 @@ const METRICS: [RankingMetric; 9] = [
 
 /// Compute the metrics of a TREC run, as `trec_eval -c` does.
 #[derive(Debug, Args)]
-pub(super) struct Metrics {
+pub(super) struct MetricsCommand {
     /// Judgements in BEIR's form (query-id, corpus-id, score) or TREC's (qid, iter, docno, rel); `-` is standard input.
     #[arg(long, value_name = "FILE")]
     qrels: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct Metrics {
     json: bool,
 }
 
-impl Metrics {
+impl MetricsCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let (qrels, run) = (qrels::read(&self.qrels)?, run::read(&self.run)?);
         let unanswered = qrels.keys().filter(|query| !run.contains_key(*query)).count();

@@ -34,27 +34,27 @@ use dyad_index::kernels::{self, UnknownKernels};
 
 use self::comparison::Compare;
 use crate::ann::worker as ann_worker;
-use crate::encode::{self, Encode};
-use crate::error::Error;
+use crate::encode::{self, EncodeTask};
+use crate::error::BenchError;
 
 use crate::train_step::{self, TrainStep};
 
 /// Measures dyad.
 #[derive(Debug, Parser)]
 #[command(name = "dyad-bench", version, about, disable_help_subcommand = true)]
-struct Arguments {
+struct BenchArguments {
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum BenchCommand {
     /// Ask a running searcher every judged question of a BEIR folder, and say how good its answers are.
-    Quality(quality::Quality),
+    Quality(quality::QualityCommand),
     /// Compute the metrics of a TREC run.
-    Metrics(metrics::Metrics),
+    Metrics(metrics::MetricsCommand),
     /// Measure approximate search against its peers.
-    Ann(ann::Ann),
+    Ann(ann::AnnCommand),
     /// Measure an index that changes against its peers.
     Churn(churn::ChurnCommand),
     /// Measure search under filters against its peers.
@@ -62,16 +62,16 @@ enum Command {
     /// Put load on a served index, and on the layers below it.
     Load(load::LoadCommand),
     /// Measure texts to vectors against peers.
-    Encode(Compare<Encode>),
+    Encode(Compare<EncodeTask>),
     /// Measure a step of training against peers.
     TrainStep(Compare<TrainStep>),
     /// Show a paper's finding on real data: train, evaluate, compare.
     #[cfg(feature = "torch")]
-    Reproduce(reproduce::Reproduce),
+    Reproduce(reproduce::ReproduceCommand),
     /// Write a synthetic set of vectors.
-    Synth(synth::Synth),
+    Synth(synth::SynthCommand),
     /// Write the sentences of a corpus.
-    Sentences(sentences::Sentences),
+    Sentences(sentences::SentencesCommand),
     /// Serve one engine of a comparison on stdin and stdout.
     #[command(hide = true)]
     Worker {
@@ -83,24 +83,24 @@ enum Command {
 
 /// Runs the command line of this process. 0: done; 1: failed; 2: used wrongly; 130: interrupted.
 pub fn main() -> ExitCode {
-    dyad_command::run(|arguments: Arguments| arguments.run().map(|()| ExitCode::SUCCESS), exit_code)
+    dyad_command::run(|arguments: BenchArguments| arguments.run().map(|()| ExitCode::SUCCESS), exit_code)
 }
 
-impl Arguments {
+impl BenchArguments {
     fn run(self) -> anyhow::Result<()> {
         kernels::choose(kernels::asked().as_deref())?;
         match self.command {
-            Command::Quality(arguments) => arguments.run(),
-            Command::Metrics(arguments) => arguments.run(),
-            Command::Ann(arguments) => arguments.run(),
-            Command::Churn(arguments) => arguments.run(),
-            Command::Filter(arguments) => arguments.run(),
-            Command::Load(arguments) => arguments.run(),
-            Command::Synth(arguments) => arguments.run(),
-            Command::Sentences(arguments) => arguments.run(),
-            Command::Encode(arguments) => arguments.run(),
-            Command::TrainStep(arguments) => arguments.run(),
-            Command::Worker { comparison, engine } => match comparison.as_str() {
+            BenchCommand::Quality(arguments) => arguments.run(),
+            BenchCommand::Metrics(arguments) => arguments.run(),
+            BenchCommand::Ann(arguments) => arguments.run(),
+            BenchCommand::Churn(arguments) => arguments.run(),
+            BenchCommand::Filter(arguments) => arguments.run(),
+            BenchCommand::Load(arguments) => arguments.run(),
+            BenchCommand::Synth(arguments) => arguments.run(),
+            BenchCommand::Sentences(arguments) => arguments.run(),
+            BenchCommand::Encode(arguments) => arguments.run(),
+            BenchCommand::TrainStep(arguments) => arguments.run(),
+            BenchCommand::Worker { comparison, engine } => match comparison.as_str() {
                 "ann" => ann_worker::serve(&engine, stdin().lock(), stdout()),
                 #[cfg(feature = "torch")]
                 "encode" => {
@@ -118,7 +118,7 @@ impl Arguments {
                 ),
             },
             #[cfg(feature = "torch")]
-            Command::Reproduce(arguments) => {
+            BenchCommand::Reproduce(arguments) => {
                 dyad_encoder::environment::begin_again();
                 dyad_encoder::train::keep_freed_memory();
                 arguments.run()
@@ -129,7 +129,7 @@ impl Arguments {
 
 fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
-        Some(Error::Interrupted) => INTERRUPTED,
+        Some(BenchError::Interrupted) => INTERRUPTED,
         _ if error.is::<UnknownKernels>() => USAGE,
         _ => FAILURE,
     }

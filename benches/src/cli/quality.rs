@@ -7,14 +7,15 @@ use clap::Args;
 use dyad_command::ProgressBar;
 use dyad_proto::client::{ClientConfig, CredentialOptions, Credentials, SearcherClient};
 
-use crate::quality::{Job, JudgedQuestions, measure, systems};
+use crate::quality::{JudgedQuestions, QualityJob, measure, systems};
 
 /// Which ranking, and how many questions it was asked.
 const BAR: &str = "{msg:<13} [{bar:40}] {human_pos}/{human_len} questions, {per_sec}, {eta} left";
 
-/// Ask a running searcher every judged question of a BEIR folder, write the answers as TREC runs, and print how good they are.
+/// Ask a running searcher every judged question of a BEIR folder, write the answers as TREC runs, and print how good
+/// they are.
 #[derive(Debug, Args)]
-pub(super) struct Quality {
+pub(super) struct QualityCommand {
     /// The searcher's URL.
     #[arg(long, default_value = "http://127.0.0.1:7700", env = "DYAD_SERVER")]
     server: String,
@@ -25,7 +26,7 @@ pub(super) struct Quality {
     #[arg(long, default_value = "test")]
     split: String,
     #[command(flatten)]
-    job: Job,
+    job: QualityJob,
     /// Also write the figures to this file, as JSON and unrounded.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -36,7 +37,7 @@ pub(super) struct Quality {
     credentials: CredentialOptions,
 }
 
-impl Quality {
+impl QualityCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(self.measure())

@@ -8,16 +8,19 @@ use clap::Args;
 use dyad_command::cancel_on_signal;
 
 use crate::harness::{threads, write_csv};
-use crate::reproduce::{Job, Override, Places, Table, compare, rows, run, write_markdown};
+use crate::reproduce::{
+    ReproduceJob, ReproduceTable, SettingOverride, TablePlaces, compare, rows, run, write_markdown,
+};
 
 /// The model that the tables are sized for.
 const MODEL: &str = ".models/all-MiniLM-L6-v2";
 
-/// Show a paper's finding on real data: trains the models of a table, evaluates them by exact search, compares them by paired
-/// tests. A run that was ended goes on where it stood.
+/// Show a paper's finding on real data: trains the models of a table, evaluates them by exact search, compares them by
+/// paired tests. A run that was ended goes on where it stood.
 #[derive(Debug, Args)]
-pub(super) struct Reproduce {
-    /// sharing, endx, endx-tempered, endx-causes, best, rerank, stages, bottleneck, or the path of a table's file; see benches/reproduce/README.md.
+pub(super) struct ReproduceCommand {
+    /// sharing, endx, endx-tempered, endx-causes, best, rerank, stages, bottleneck, or the path of a table's file; see
+    /// benches/reproduce/README.md.
     table: String,
     /// Folder of trials, table.md and rows.csv.
     #[arg(long, value_name = "DIR")]
@@ -33,7 +36,7 @@ pub(super) struct Reproduce {
     steps: Option<u32>,
     /// A setting of the trainer for all variants, such as device=cuda or batch.size=512. May be given again.
     #[arg(long, value_name = "SETTING=VALUE")]
-    set: Vec<Override>,
+    set: Vec<SettingOverride>,
     /// Train only these variants, between commas. What is finished of the others is compared all the same.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -51,12 +54,12 @@ pub(super) struct Reproduce {
     record: Option<PathBuf>,
 }
 
-impl Reproduce {
+impl ReproduceCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let cancel = cancel_on_signal()?;
         let path = PathBuf::from(&self.table);
         let path = if path.extension().is_some() { path } else { self.tables.join(format!("{}.toml", self.table)) };
-        let table = Table::read(&path)?;
+        let table = ReproduceTable::read(&path)?;
         let absolute = |path: &PathBuf| fs_err::canonicalize(path);
         // Told to libtorch, which else may take one.
         let mut overrides = vec![format!("threads={}", threads(0)).parse().map_err(anyhow::Error::msg)?];
@@ -66,9 +69,9 @@ impl Reproduce {
         }
         fs_err::create_dir_all(&self.out)?;
         let first = u64::from(self.first_seed);
-        let job = Job {
+        let job = ReproduceJob {
             table: &table,
-            places: Places {
+            places: TablePlaces {
                 data: absolute(&self.data)?,
                 model: absolute(&self.model).context("--model: `deploy/model.sh NAME DIR` fetches one")?,
                 out: absolute(&self.out)?,

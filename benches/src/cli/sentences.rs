@@ -9,7 +9,7 @@ use crate::dataset::write_sentences;
 
 /// Write the sentences of a corpus as a corpus: real texts in large numbers, to be embedded by `dyad-encoder embed`.
 #[derive(Debug, Args)]
-pub(super) struct Sentences {
+pub(super) struct SentencesCommand {
     /// JSONL or TSV file (plain, .gz, .zst), or BEIR folder.
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct Sentences {
     out: PathBuf,
 }
 
-impl Sentences {
+impl SentencesCommand {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         let sentences = write_sentences(&self.corpus, &self.out)?;
         Ok(writeln!(io::stdout(), "{sentences} sentences in {}", self.out.display())?)

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use dyad_command::{JobCancellation, ProgressBar};
 
-use crate::dataset::synthetic::Synthetic;
+use crate::dataset::synthetic::SyntheticData;
 use crate::dataset::{exact, read_vectors, write_neighbours};
 
-/// Write a synthetic set: clusters of Zipf-like sizes and low intrinsic dimension. Any size; memory does not grow with it.
+/// Write a synthetic set: clusters of Zipf-like sizes and low intrinsic dimension. Any size; memory does not grow with
+/// it.
 #[derive(Debug, Args)]
-pub(super) struct Synth {
+pub(super) struct SynthCommand {
     #[command(flatten)]
-    parameters: Synthetic,
+    parameters: SyntheticData,
     /// Format of base and queries.
     #[arg(long, value_parser = ["npy", "fbin"], default_value = "npy")]
     format: String,
@@ -24,7 +25,7 @@ pub(super) struct Synth {
     out: PathBuf,
 }
 
-impl Synth {
+impl SynthCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let Self { parameters, format, neighbours, out } = self;
         parameters.check().map_err(anyhow::Error::msg)?;

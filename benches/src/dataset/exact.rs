@@ -1,14 +1,14 @@
 //! Exact neighbours by comparing every query with every row.
 //!
-//! The index's scan finds some more candidates than wanted by f32 scores; those are scored again in f64, so that the order does not
-//! hang on rounding.
+//! The index's scan finds some more candidates than wanted by f32 scores; those are scored again in f64, so that the
+//! order does not hang on rounding.
 
 use dyad_command::JobCancellation;
 use dyad_index::search::{Completeness, DenseRows, NodeSet, Scored, SearchHits, exact_scan};
 use rayon::prelude::*;
 
-use super::matrix::{Matrix, Metric, Neighbours};
-use crate::error::{Error, Result};
+use super::matrix::{Matrix, Neighbours, VectorMetric};
+use crate::error::{BenchError, BenchResult};
 
 /// Candidates beyond k that f32 rounding may have put in the wrong order.
 const SPARE: usize = 32;
@@ -16,55 +16,53 @@ const SPARE: usize = 32;
 const QUERIES: usize = 64;
 
 /// The `k` nearest rows of every query (all rows where there are fewer), nearest first, ties by row, and their scores.
-/// Runs on the current rayon pool; [`Error::Interrupted`] soon after it is cancelled.
+/// Runs on the current rayon pool; [`BenchError::Interrupted`] soon after it is cancelled.
 pub fn exact(
     base: &Matrix,
     queries: &Matrix,
     k: usize,
-    metric: Metric,
+    metric: VectorMetric,
     cancel: &JobCancellation,
-) -> Result<(Neighbours, Vec<f32>)> {
-    nearest((base, queries, metric), k, None, cancel)
+) -> BenchResult<(Neighbours, Vec<f32>)> {
+    exact_among(base, queries, k, metric, None, cancel)
 }
 
-/// The same of the rows that are allowed.
+/// The `k` nearest of the rows that are allowed, as [`exact`] gives them; of all rows where there is no such set.
 pub fn exact_among(
     base: &Matrix,
     queries: &Matrix,
     k: usize,
-    metric: Metric,
-    allowed: &NodeSet,
-    cancel: &JobCancellation,
-) -> Result<(Neighbours, Vec<f32>)> {
-    nearest((base, queries, metric), k, Some(allowed), cancel)
-}
-
-fn nearest(
-    (base, queries, metric): (&Matrix, &Matrix, Metric),
-    k: usize,
+    metric: VectorMetric,
     allowed: Option<&NodeSet>,
     cancel: &JobCancellation,
-) -> Result<(Neighbours, Vec<f32>)> {
+) -> BenchResult<(Neighbours, Vec<f32>)> {
     let k = k.min(allowed.map_or(base.len(), NodeSet::len));
     let rows = DenseRows::new(base.values(), base.dim());
-    let rescore = |(query, found): (&&[f32], SearchHits<Scored>)| {
-        let exact = |hit: Scored| (hit.node, metric.score(query, base.row(hit.node as usize)));
-        let mut hits: Vec<(u32, f64)> = found.hits.into_iter().map(exact).collect();
-        hits.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
-        hits.truncate(k);
-        hits
-    };
-    let scan = |queries: &[&[f32]]| -> Result<Vec<(u32, f64)>> {
+    let scan = |queries: &[&[f32]]| -> BenchResult<Vec<(u32, f64)>> {
         let found = exact_scan(&rows, queries, k + SPARE, metric.into(), allowed, |_| !cancel.is_cancelled());
         if found.iter().any(|found| found.completeness == Completeness::Cancelled) {
-            return Err(Error::Interrupted);
+            return Err(BenchError::Interrupted);
         }
-        Ok(queries.iter().zip(found).flat_map(rescore).collect())
+        let mut nearest = Vec::with_capacity(queries.len() * k);
+        for (query, found) in queries.iter().zip(found) {
+            let mut hits = rescore(base, query, metric, &found);
+            hits.truncate(k);
+            nearest.extend(hits);
+        }
+        Ok(nearest)
     };
     let queries: Vec<&[f32]> = queries.rows().collect();
-    let found: Vec<Vec<(u32, f64)>> = queries.par_chunks(QUERIES).map(scan).collect::<Result<_>>()?;
+    let found: Vec<Vec<(u32, f64)>> = queries.par_chunks(QUERIES).map(scan).collect::<BenchResult<_>>()?;
     let (ids, scores) = found.into_iter().flatten().map(|(id, score)| (id, score as f32)).unzip();
     Ok((Neighbours::new(k, ids), scores))
+}
+
+/// Rows that a scan has found, with their scores in f64: the nearest first, equal ones by number.
+fn rescore(base: &Matrix, query: &[f32], metric: VectorMetric, found: &SearchHits<Scored>) -> Vec<(u32, f64)> {
+    let score = |hit: &Scored| (hit.node, metric.score(query, base.row(hit.node as usize)));
+    let mut hits: Vec<(u32, f64)> = found.hits.iter().map(score).collect();
+    hits.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
+    hits
 }
 
 #[cfg(test)]
@@ -77,7 +75,7 @@ mod tests {
     }
 
     /// A plain f64 sort of everything.
-    fn oracle(base: &Matrix, query: &[f32], k: usize, metric: Metric) -> Vec<u32> {
+    fn oracle(base: &Matrix, query: &[f32], k: usize, metric: VectorMetric) -> Vec<u32> {
         let mut all: Vec<(u32, f64)> =
             base.rows().enumerate().map(|(row, values)| (row as u32, metric.score(query, values))).collect();
         all.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
@@ -88,7 +86,7 @@ mod tests {
     fn every_list_is_that_of_a_full_sort() {
         // 130 queries are more than two groups.
         let (base, queries) = (matrix(3_000, 100, 7), matrix(130, 100, 99));
-        for metric in [Metric::Ip, Metric::Dot, Metric::L2] {
+        for metric in [VectorMetric::Ip, VectorMetric::Dot, VectorMetric::L2] {
             let (found, scores) = exact(&base, &queries, 12, metric, &JobCancellation::new()).unwrap();
             assert_eq!((found.len(), found.k(), scores.len()), (130, 12, 130 * 12));
             for (number, query) in queries.rows().enumerate() {
@@ -103,10 +101,11 @@ mod tests {
         let mut allowed = NodeSet::new(base.len());
         allowed.extend((0..900).filter(|row| row % 7 == 3));
         for (k, expected) in [(12, 12), (200, 129)] {
-            let (found, _) = exact_among(&base, &queries, k, Metric::L2, &allowed, &JobCancellation::new()).unwrap();
+            let (found, _) =
+                exact_among(&base, &queries, k, VectorMetric::L2, Some(&allowed), &JobCancellation::new()).unwrap();
             assert_eq!((found.len(), found.k()), (70, expected));
             for (number, query) in queries.rows().enumerate() {
-                let mut all = oracle(&base, query, base.len(), Metric::L2);
+                let mut all = oracle(&base, query, base.len(), VectorMetric::L2);
                 all.retain(|row| row % 7 == 3);
                 assert_eq!(found.row(number), &all[..expected], "{k} {number}");
             }
@@ -118,15 +117,15 @@ mod tests {
         let rows = matrix(3, 2, 7);
         let cancel = JobCancellation::new();
         cancel.cancel();
-        let ended = exact(&rows, &rows, 1, Metric::L2, &cancel);
-        assert!(matches!(ended, Err(Error::Interrupted)));
+        let ended = exact(&rows, &rows, 1, VectorMetric::L2, &cancel);
+        assert!(matches!(ended, Err(BenchError::Interrupted)));
     }
 
     #[test]
     fn fewer_rows_than_wanted_are_all_given_and_equal_ones_by_number() {
         let base = Matrix::new(2, vec![1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
         let (found, _) =
-            exact(&base, &Matrix::new(2, vec![1.0, 0.0]), 10, Metric::Ip, &JobCancellation::new()).unwrap();
+            exact(&base, &Matrix::new(2, vec![1.0, 0.0]), 10, VectorMetric::Ip, &JobCancellation::new()).unwrap();
         assert_eq!((found.k(), found.row(0)), (3, &[0, 2, 1][..]));
     }
 }

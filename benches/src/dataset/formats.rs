@@ -16,15 +16,15 @@ use dyad_corpus::embeddings::EmbeddingsReader;
 use dyad_files::npy::NpyValue;
 use zerocopy::IntoBytes as _;
 
-use super::matrix::{Matrix, Neighbours, Rows, of_rows};
+use super::matrix::{Matrix, Neighbours, RowMatrix, of_rows};
 use super::npy;
-use crate::error::{Error, Result};
+use crate::error::{BenchError, BenchResult};
 
 // Vectors are read and written as they lie in memory.
 const _: () = assert!(cfg!(target_endian = "little"), "the data readers expect a little-endian machine");
 
 /// Reads vectors: `.npy` (f16, f32, f64), `.fbin` or `.fvecs`, or a directory of `dyad-encoder embed`.
-pub fn read_vectors(path: &Path) -> Result<Matrix> {
+pub fn read_vectors(path: &Path) -> BenchResult<Matrix> {
     if path.is_dir() {
         return read_directory(path);
     }
@@ -32,7 +32,7 @@ pub fn read_vectors(path: &Path) -> Result<Matrix> {
         "npy" => npy::read_vectors(path),
         "fbin" => read_bin(path, false),
         "fvecs" => read_vecs(path, "float32"),
-        other => Err(Error::malformed(
+        other => Err(BenchError::malformed(
             path,
             "ending",
             ".npy, .fbin or .fvecs, or a directory of embeddings",
@@ -42,12 +42,12 @@ pub fn read_vectors(path: &Path) -> Result<Matrix> {
 }
 
 /// The vectors of a complete directory of embeddings, in the order of its documents.
-fn read_directory(dir: &Path) -> Result<Matrix> {
-    let fail = |error: dyad_corpus::Error| Error::file(dir, error);
+fn read_directory(dir: &Path) -> BenchResult<Matrix> {
+    let fail = |error: dyad_corpus::Error| BenchError::file(dir, error);
     let reader = EmbeddingsReader::open(dir).map_err(fail)?;
     let (rows, dim) = (reader.rows(), reader.dim());
     if dim == 0 || rows == 0 {
-        return Err(Error::malformed(dir, "rows, values", "at least 1 of each", format!("{rows}, {dim}")));
+        return Err(BenchError::malformed(dir, "rows, values", "at least 1 of each", format!("{rows}, {dim}")));
     }
     let mut values = Vec::new();
     for row in reader {
@@ -57,12 +57,12 @@ fn read_directory(dir: &Path) -> Result<Matrix> {
 }
 
 /// Reads exact neighbours: `.ibin` with scores or without, `.ivecs` or `.npy`.
-pub fn read_neighbours(path: &Path) -> Result<Neighbours> {
-    let ids: Rows<i32> = match ending(path) {
+pub fn read_neighbours(path: &Path) -> BenchResult<Neighbours> {
+    let ids: RowMatrix<i32> = match ending(path) {
         "npy" => return npy::read_neighbours(path),
         "ibin" => read_bin(path, true)?,
         "ivecs" => read_vecs(path, "int32")?,
-        other => return Err(Error::malformed(path, "ending", ".ibin, .ivecs or .npy", format!("`{other}`"))),
+        other => return Err(BenchError::malformed(path, "ending", ".ibin, .ivecs or .npy", format!("`{other}`"))),
     };
     of_rows(path, ids.k(), ids.values().iter().copied())
 }
@@ -72,7 +72,7 @@ fn ending(path: &Path) -> &str {
 }
 
 /// Writes k-NN truth as `.ibin`; `scores` has one value per id.
-pub fn write_neighbours(path: &Path, neighbours: &Neighbours, scores: &[f32]) -> Result<()> {
+pub fn write_neighbours(path: &Path, neighbours: &Neighbours, scores: &[f32]) -> BenchResult<()> {
     let mut out = create_bin(path, neighbours.len(), neighbours.k())?;
     write_values(&mut out, neighbours.values())?;
     write_values(&mut out, scores)?;
@@ -80,9 +80,10 @@ pub fn write_neighbours(path: &Path, neighbours: &Neighbours, scores: &[f32]) ->
 }
 
 /// A new `.fbin` or `.ibin` with its sizes; the rows follow. For matrices larger than memory.
-pub(super) fn create_bin(path: &Path, n: usize, dim: usize) -> Result<BufWriter<fs_err::File>> {
+pub(super) fn create_bin(path: &Path, n: usize, dim: usize) -> BenchResult<BufWriter<fs_err::File>> {
     let size = |field: &str, size: usize| {
-        u32::try_from(size).map_err(|_| Error::malformed(path, field, "fewer than 2^32 (the format's limit)", size))
+        u32::try_from(size)
+            .map_err(|_| BenchError::malformed(path, field, "fewer than 2^32 (the format's limit)", size))
     };
     let sizes = [size("n", n)?, size("d", dim)?];
     let mut out = BufWriter::with_capacity(1 << 20, fs_err::File::create(path)?);
@@ -96,12 +97,12 @@ pub(super) fn write_values(out: &mut impl Write, values: &[impl NpyValue]) -> st
 }
 
 /// The rows of an `.fbin`; or the ids of an `.ibin`, which scores may follow.
-fn read_bin<T: NpyValue>(path: &Path, neighbours: bool) -> Result<Rows<T>> {
-    let mut source = Source::open(path)?;
+fn read_bin<T: NpyValue>(path: &Path, neighbours: bool) -> BenchResult<RowMatrix<T>> {
+    let mut source = BinaryFile::open(path)?;
     let sizes: Vec<u32> = source.values(2, "sizes")?;
     let (width, rows) = if neighbours { ("k", "ids") } else { ("d", "rows") };
     if let Some((name, _)) = ["n", width].into_iter().zip(&sizes).find(|(_, size)| **size == 0) {
-        return Err(Error::malformed(path, name, "at least 1", 0));
+        return Err(BenchError::malformed(path, name, "at least 1", 0));
     }
     let (n, dim) = (sizes[0] as usize, sizes[1] as usize);
     let (len, cells) = (u128::from(source.len), n as u128 * dim as u128);
@@ -111,21 +112,21 @@ fn read_bin<T: NpyValue>(path: &Path, neighbours: bool) -> Result<Rows<T>> {
         } else {
             format!("{} bytes ({n} rows of {dim} float32)", 8 + 4 * cells)
         };
-        return Err(Error::malformed(path, "file size", expected, len));
+        return Err(BenchError::malformed(path, "file size", expected, len));
     }
-    Ok(Rows::new(dim, source.values(n * dim, rows)?))
+    Ok(RowMatrix::new(dim, source.values(n * dim, rows)?))
 }
 
 /// The rows of an `.fvecs` or `.ivecs`; each must be as long as the first.
-fn read_vecs<T: NpyValue>(path: &Path, kind: &str) -> Result<Rows<T>> {
-    let mut source = Source::open(path)?;
+fn read_vecs<T: NpyValue>(path: &Path, kind: &str) -> BenchResult<RowMatrix<T>> {
+    let mut source = BinaryFile::open(path)?;
     let first: i32 = source.values(1, "d of row 0")?[0];
     let dim = usize::try_from(first).ok().filter(|dim| *dim > 0);
-    let dim = dim.ok_or_else(|| Error::malformed(path, "d of row 0", "at least 1", first))?;
+    let dim = dim.ok_or_else(|| BenchError::malformed(path, "d of row 0", "at least 1", first))?;
     let row_bytes = 4 + 4 * dim as u64;
     if source.len % row_bytes != 0 {
         let expected = format!("a multiple of {row_bytes} bytes (rows of d and {dim} {kind})");
-        return Err(Error::malformed(path, "file size", expected, source.len));
+        return Err(BenchError::malformed(path, "file size", expected, source.len));
     }
     let mut values = vec![T::default(); (source.len / row_bytes) as usize * dim];
     for (number, row) in values.chunks_exact_mut(dim).enumerate() {
@@ -134,32 +135,37 @@ fn read_vecs<T: NpyValue>(path: &Path, kind: &str) -> Result<Rows<T>> {
             source.fill(&mut got, "d")?;
         }
         if got != [first] {
-            return Err(Error::malformed(path, format!("d of row {number}"), format!("{dim}, as in row 0"), got[0]));
+            return Err(BenchError::malformed(
+                path,
+                format!("d of row {number}"),
+                format!("{dim}, as in row 0"),
+                got[0],
+            ));
         }
         source.fill(row, "values")?;
     }
-    Ok(Rows::new(dim, values))
+    Ok(RowMatrix::new(dim, values))
 }
 
 /// An open file and its length, read front to back.
-struct Source<'a> {
+struct BinaryFile<'a> {
     path: &'a Path,
     file: fs_err::File,
     len: u64,
 }
 
-impl<'a> Source<'a> {
-    fn open(path: &'a Path) -> Result<Self> {
+impl<'a> BinaryFile<'a> {
+    fn open(path: &'a Path) -> BenchResult<Self> {
         let file = fs_err::File::open(path)?;
         let len = file.metadata()?.len();
         Ok(Self { path, file, len })
     }
 
     /// The next `count` values; a lying header cannot ask for more than the file has.
-    fn values<T: NpyValue>(&mut self, count: usize, field: &str) -> Result<Vec<T>> {
+    fn values<T: NpyValue>(&mut self, count: usize, field: &str) -> BenchResult<Vec<T>> {
         let bytes = count as u128 * size_of::<T>() as u128;
         if bytes > u128::from(self.len) {
-            return Err(Error::malformed(
+            return Err(BenchError::malformed(
                 self.path,
                 field,
                 format!("{bytes} bytes"),
@@ -172,12 +178,12 @@ impl<'a> Source<'a> {
     }
 
     /// Fills a slice.
-    fn fill<T: NpyValue>(&mut self, values: &mut [T], field: &str) -> Result<()> {
+    fn fill<T: NpyValue>(&mut self, values: &mut [T], field: &str) -> BenchResult<()> {
         let bytes = values.as_mut_bytes();
         let wanted = bytes.len();
         self.file.read_exact(bytes).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => {
-                Error::malformed(self.path, field, format!("{wanted} bytes"), "the end of the file")
+                BenchError::malformed(self.path, field, format!("{wanted} bytes"), "the end of the file")
             }
             _ => error.into(),
         })

@@ -1,5 +1,5 @@
-//! Rows of vectors and lists of neighbours, in memory or mapped, how two vectors are compared, and what a metric asks of them: finite values, and
-//! unit length for `ip`.
+//! Rows of vectors and lists of neighbours, in memory or mapped, how two vectors are compared, and what a metric asks
+//! of them: finite values, and unit length for `ip`.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -8,8 +8,8 @@ use dyad_files::npy::NpyValue;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::mapped::Mapped;
-use crate::error::{Error, Result};
+use super::mapped::MappedValues;
+use crate::error::{BenchError, BenchResult};
 
 /// Rows this close to length 1 are left as they are.
 const EXACT: f64 = 1e-6;
@@ -18,39 +18,39 @@ const ROUNDING: f64 = 1e-2;
 
 /// Row-major values, all rows of one length.
 #[derive(Debug, Clone)]
-pub struct Rows<T> {
+pub struct RowMatrix<T> {
     width: usize,
-    values: Values<T>,
+    values: MatrixValues<T>,
 }
 
 /// Where the values are.
 #[derive(Debug, Clone)]
-enum Values<T> {
+enum MatrixValues<T> {
     Owned(Vec<T>),
-    Mapped(Mapped<T>),
+    Mapped(MappedValues<T>),
 }
 
 /// Vectors.
-pub type Matrix = Rows<f32>;
+pub type Matrix = RowMatrix<f32>;
 /// For every query the ids of its nearest rows, nearest first.
-pub type Neighbours = Rows<u32>;
+pub type Neighbours = RowMatrix<u32>;
 
-impl<T: NpyValue> Rows<T> {
+impl<T: NpyValue> RowMatrix<T> {
     /// Rows of `width` values; values after the last whole row are dropped.
     pub fn new(width: usize, values: Vec<T>) -> Self {
-        let mut rows = Self { width, values: Values::Owned(values) };
+        let mut rows = Self { width, values: MatrixValues::Owned(values) };
         rows.truncate(rows.len());
         rows
     }
 
     /// All values of a file, which are whole rows.
-    pub(super) fn mapped(width: usize, values: Mapped<T>) -> Self {
-        Self { width, values: Values::Mapped(values) }
+    pub(super) fn mapped(width: usize, values: MappedValues<T>) -> Self {
+        Self { width, values: MatrixValues::Mapped(values) }
     }
 
     /// The values are still those of a file, all of them, and take no memory of their own.
     pub fn is_mapped(&self) -> bool {
-        matches!(self.values, Values::Mapped(_))
+        matches!(self.values, MatrixValues::Mapped(_))
     }
 
     /// Values per vector.
@@ -86,8 +86,8 @@ impl<T: NpyValue> Rows<T> {
     /// All values in order.
     pub fn values(&self) -> &[T] {
         match &self.values {
-            Values::Owned(values) => values,
-            Values::Mapped(values) => values,
+            MatrixValues::Owned(values) => values,
+            MatrixValues::Mapped(values) => values,
         }
     }
 
@@ -96,32 +96,32 @@ impl<T: NpyValue> Rows<T> {
         let kept = rows.saturating_mul(self.width);
         if kept < self.values().len() {
             match &mut self.values {
-                Values::Owned(values) => values.truncate(kept),
-                Values::Mapped(values) => self.values = Values::Owned(values[..kept].to_vec()),
+                MatrixValues::Owned(values) => values.truncate(kept),
+                MatrixValues::Mapped(values) => self.values = MatrixValues::Owned(values[..kept].to_vec()),
             }
         }
     }
 
     /// All values in memory of their own, to be changed.
     fn to_mut(&mut self) -> &mut [T] {
-        if let Values::Mapped(values) = &self.values {
-            self.values = Values::Owned(values.to_vec());
+        if let MatrixValues::Mapped(values) = &self.values {
+            self.values = MatrixValues::Owned(values.to_vec());
         }
         match &mut self.values {
-            Values::Owned(values) => values,
-            Values::Mapped(_) => &mut [],
+            MatrixValues::Owned(values) => values,
+            MatrixValues::Mapped(_) => &mut [],
         }
     }
 }
 
-impl<T> Default for Rows<T> {
+impl<T> Default for RowMatrix<T> {
     /// None, of no values.
     fn default() -> Self {
-        Self { width: 0, values: Values::Owned(Vec::new()) }
+        Self { width: 0, values: MatrixValues::Owned(Vec::new()) }
     }
 }
 
-impl<T: NpyValue + PartialEq> PartialEq for Rows<T> {
+impl<T: NpyValue + PartialEq> PartialEq for RowMatrix<T> {
     fn eq(&self, other: &Self) -> bool {
         self.width == other.width && self.values() == other.values()
     }
@@ -132,15 +132,15 @@ pub(super) fn of_rows<T: TryInto<u32> + Copy + Display>(
     path: &Path,
     k: usize,
     ids: impl Iterator<Item = T>,
-) -> Result<Neighbours> {
-    let ids = ids.map(|id| id.try_into().map_err(|_| Error::malformed(path, "ids", "ids of rows", id)));
-    Ok(Neighbours::new(k, ids.collect::<Result<_>>()?))
+) -> BenchResult<Neighbours> {
+    let ids = ids.map(|id| id.try_into().map_err(|_| BenchError::malformed(path, "ids", "ids of rows", id)));
+    Ok(Neighbours::new(k, ids.collect::<BenchResult<_>>()?))
 }
 
 /// How vectors are compared; the larger score is the nearer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Metric {
+pub enum VectorMetric {
     /// Inner product of unit vectors.
     Ip,
     /// Inner product of vectors of any length.
@@ -149,17 +149,17 @@ pub enum Metric {
     L2,
 }
 
-impl From<Metric> for dyad_index::Metric {
-    fn from(metric: Metric) -> Self {
+impl From<VectorMetric> for dyad_index::Metric {
+    fn from(metric: VectorMetric) -> Self {
         match metric {
-            Metric::Ip => Self::Cosine,
-            Metric::Dot => Self::Dot,
-            Metric::L2 => Self::L2,
+            VectorMetric::Ip => Self::Cosine,
+            VectorMetric::Dot => Self::Dot,
+            VectorMetric::L2 => Self::L2,
         }
     }
 }
 
-impl Metric {
+impl VectorMetric {
     /// Its name in workloads and requests.
     pub fn name(self) -> &'static str {
         match self {
@@ -180,32 +180,24 @@ impl Metric {
 }
 
 /// Refuses rows with NaN or infinite values.
-pub fn require_finite(path: &Path, matrix: &Matrix) -> Result<()> {
+pub fn require_finite(path: &Path, matrix: &Matrix) -> BenchResult<()> {
     let Some(at) = matrix.values().par_iter().position_first(|value| !value.is_finite()) else { return Ok(()) };
     let field = format!("row {}, value {}", at / matrix.dim(), at % matrix.dim());
-    Err(Error::malformed(path, field, "a finite number", matrix.values()[at]))
+    Err(BenchError::malformed(path, field, "a finite number", matrix.values()[at]))
 }
 
-/// Makes every row a unit vector; a mapped matrix whose rows are such already stays mapped. Rows that are not nearly of unit length already
-/// are refused unless `any_length`.
-pub fn make_unit(path: &Path, matrix: &mut Matrix, any_length: bool) -> Result<()> {
+/// Makes every row a unit vector; a mapped matrix whose rows are such already stays mapped. Rows that are not nearly of
+/// unit length already are refused unless `any_length`.
+pub fn make_unit(path: &Path, matrix: &mut Matrix, any_length: bool) -> BenchResult<()> {
     require_finite(path, matrix)?;
     let dim = matrix.dim().max(1);
-    let length = |values: &[f32]| values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt();
-    let is_off = |(row, values): (usize, &[f32])| {
-        let length = length(values);
-        let off = (length - 1.0).abs();
-        if length == 0.0 {
-            return Err(Error::malformed(path, format!("row {row}"), "a direction", "the zero vector"));
-        }
-        if off > ROUNDING && !any_length {
-            let expected = "unit length (metric `ip`; `normalise = true` in the workload scales the rows)";
-            return Err(Error::malformed(path, format!("row {row}"), expected, format!("length {length:.4}")));
-        }
-        Ok(off > EXACT)
-    };
-    let off =
-        matrix.values().par_chunks(dim).enumerate().map(is_off).try_reduce(|| false, |one, other| Ok(one | other))?;
+    let rows = matrix.values().par_chunks(dim).enumerate();
+    let off = rows
+        .map(|(row, values)| {
+            is_off_unit(values, any_length)
+                .map_err(|(expected, got)| BenchError::malformed(path, format!("row {row}"), expected, got))
+        })
+        .try_reduce(|| false, |one, other| Ok(one | other))?;
     if off {
         matrix.to_mut().par_chunks_mut(dim).for_each(|values| {
             let length = length(values);
@@ -217,4 +209,24 @@ pub fn make_unit(path: &Path, matrix: &mut Matrix, any_length: bool) -> Result<(
         });
     }
     Ok(())
+}
+
+/// The Euclidean length.
+fn length(values: &[f32]) -> f64 {
+    values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt()
+}
+
+/// Whether a row has to be scaled to be a unit vector; or what is expected of it and what it is, where it may not be
+/// scaled.
+fn is_off_unit(values: &[f32], any_length: bool) -> Result<bool, (&'static str, String)> {
+    let length = length(values);
+    let off = (length - 1.0).abs();
+    if length == 0.0 {
+        return Err(("a direction", "the zero vector".to_owned()));
+    }
+    if off > ROUNDING && !any_length {
+        let expected = "unit length (metric `ip`; `normalise = true` in the workload scales the rows)";
+        return Err((expected, format!("length {length:.4}")));
+    }
+    Ok(off > EXACT)
 }

@@ -11,8 +11,8 @@
 //! | `sentences.rs` | a corpus as one of sentences |
 //! | [`synthetic`] | clustered sets of any size |
 //!
-//! Every reader checks the file's length against its header before it allocates; what does not fit is an error that names
-//! file, field, expected and got.
+//! Every reader checks the file's length against its header before it allocates; what does not fit is an error that
+//! names file, field, expected and got.
 
 mod exact;
 mod formats;
@@ -25,7 +25,7 @@ pub mod synthetic;
 
 pub use exact::{exact, exact_among};
 pub use formats::{read_neighbours, read_vectors, write_neighbours};
-pub use matrix::{Matrix, Metric, Neighbours, Rows, make_unit, require_finite};
+pub use matrix::{Matrix, Neighbours, RowMatrix, VectorMetric, make_unit, require_finite};
 pub use sentences::write_sentences;
 
 #[cfg(test)]

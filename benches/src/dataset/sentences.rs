@@ -9,15 +9,15 @@ use serde_json::json;
 use unicode_segmentation::UnicodeSegmentation as _;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::error::{Error, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// Words of a sentence, at least: headings and numbers of lists are none.
 const WORDS: usize = 5;
 
-/// Writes the sentences of `corpus` (Unicode Standard Annex 29) as JSON lines with keys `document#n`: each once, of at least five words.
-/// Titles are left out. Gives their number.
-pub fn write_sentences(corpus: &Path, out: &Path) -> Result<u64> {
-    let fail = |error: dyad_corpus::Error| Error::file(corpus, error);
+/// Writes the sentences of `corpus` (Unicode Standard Annex 29) as JSON lines with keys `document#n`: each once, of at
+/// least five words. Titles are left out. Gives their number.
+pub fn write_sentences(corpus: &Path, out: &Path) -> BenchResult<u64> {
+    let fail = |error: dyad_corpus::Error| BenchError::file(corpus, error);
     let mut file = BufWriter::new(fs_err::File::create(out)?);
     let mut seen = HashSet::new();
     for document in CorpusReader::open(corpus, &ReadOptions::default()).map_err(fail)? {

@@ -10,13 +10,13 @@ use proptest::prelude::*;
 
 use super::formats::{create_bin, write_values};
 use super::*;
-use crate::error::Result;
+use crate::error::BenchResult;
 
-fn write_fbin(path: &Path, matrix: &Matrix) -> Result<()> {
+fn write_fbin(path: &Path, matrix: &Matrix) -> BenchResult<()> {
     Ok(write_values(&mut create_bin(path, matrix.len(), matrix.dim())?, matrix.values())?)
 }
 
-fn write_vecs<T: NpyValue>(path: &Path, rows: &Rows<T>) -> Result<()> {
+fn write_vecs<T: NpyValue>(path: &Path, rows: &RowMatrix<T>) -> BenchResult<()> {
     let mut out = Vec::new();
     for row in rows.rows() {
         write_values(&mut out, &[row.len() as i32])?;
@@ -25,13 +25,13 @@ fn write_vecs<T: NpyValue>(path: &Path, rows: &Rows<T>) -> Result<()> {
     Ok(fs_err::write(path, out)?)
 }
 
-fn matrix() -> impl Strategy<NpyValue = Matrix> {
+fn matrix() -> impl Strategy<Value = Matrix> {
     (1usize..20, 1usize..20).prop_flat_map(|(n, dim)| {
         proptest::collection::vec(-1e6f32..1e6, n * dim).prop_map(move |values| Matrix::new(dim, values))
     })
 }
 
-fn neighbours() -> impl Strategy<NpyValue = Neighbours> {
+fn neighbours() -> impl Strategy<Value = Neighbours> {
     (1usize..20, 1usize..20).prop_flat_map(|(n, k)| {
         proptest::collection::vec(0u32..=i32::MAX as u32, n * k).prop_map(move |ids| Neighbours::new(k, ids))
     })
@@ -291,10 +291,10 @@ fn hdf5_of_ann_benchmarks_is_read() {
     assert_eq!((read.base.len(), read.base.dim(), read.queries.len()), (6, 4, 2));
     assert_eq!(read.base.row(2), [8.0, 9.0, 10.0, 11.0]);
     assert_eq!(read.neighbours, Some(Neighbours::new(3, vec![1, 2, 3, 5, 4, 0])));
-    assert_eq!((read.metric, read.any_length), (Metric::L2, false));
+    assert_eq!((read.metric, read.any_length), (VectorMetric::L2, false));
     hdf5_file(&path, Some("angular"), (4, 4), None);
     let read = hdf5::read(&path).unwrap();
-    assert_eq!((read.neighbours, read.metric, read.any_length), (None, Metric::Ip, true));
+    assert_eq!((read.neighbours, read.metric, read.any_length), (None, VectorMetric::Ip, true));
 }
 
 #[test]

@@ -18,14 +18,14 @@ mod texts;
 mod worker;
 
 use crate::harness;
-pub use protocol::{More, Shape, TextSource};
-pub use task::{Encode, Point};
+pub use protocol::{EncodeDetails, EncodeShape, TextSource};
+pub use task::{EncodePoint, EncodeTask};
 #[cfg(feature = "torch")]
 pub(crate) use worker::serve;
 
 /// A run to be done. Vectors are compared with those of the first engine.
-pub type Job<'a> = harness::Job<'a, Shape>;
+pub type EncodeJob<'a> = harness::TaskJob<'a, EncodeShape>;
 /// What one run measures.
-pub type Workload = harness::Workload<Shape>;
+pub type EncodeWorkload = harness::TaskWorkload<EncodeShape>;
 /// A run.
-pub type Measured = harness::Measured<Encode>;
+pub type EncodeMeasurement = harness::TaskMeasurement<EncodeTask>;

@@ -1,12 +1,14 @@
 //! The model directory: its sizes, the work that a text is, and a view of it that reads longer texts.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::error::{Error, Result};
+use crate::error::{BenchError, BenchResult};
+
+/// Settings of the tokenizer.
+const TOKENIZER: &str = "tokenizer_config.json";
 
 /// Sizes of a transformer, as far as its work goes by them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +30,9 @@ impl ModelSize {
     }
 
     /// Reads the `config.json` of a BERT, `RoBERTa`, `MPNet`, `DistilBERT` or T5.
-    fn read(path: &Path) -> Result<Self> {
+    fn read(path: &Path) -> BenchResult<Self> {
         let config = json(path)?;
-        let number = |names: &[&str]| {
-            let found = names.iter().find_map(|name| config.get(name)?.as_u64()).filter(|&value| value > 0);
-            found.ok_or_else(|| Error::malformed(path, format!("`{}`", names[0]), "a whole number above 0", "none"))
-        };
+        let number = |names| number(&config, path, names);
         let hidden = number(&["hidden_size", "dim", "d_model"])?;
         let layers = number(&["num_hidden_layers", "n_layers", "num_layers"])?;
         let inner = number(&["intermediate_size", "hidden_dim", "d_ff"])?;
@@ -48,7 +47,7 @@ impl ModelSize {
 
 /// A model directory as far as the harness knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Model {
+pub(super) struct ModelFolder {
     /// The directory, absolute.
     pub(super) dir: PathBuf,
     pub(super) size: ModelSize,
@@ -58,13 +57,13 @@ pub(super) struct Model {
     pub(super) prompt: String,
 }
 
-impl Model {
+impl ModelFolder {
     /// Reads the settings of a sentence-transformers or plain Hugging Face directory with one tower.
-    pub(super) fn read(dir: &Path) -> Result<Self> {
+    pub(super) fn read(dir: &Path) -> BenchResult<Self> {
         let dir = fs_err::canonicalize(dir)?;
         let path = dir.join("config.json");
         let size = ModelSize::read(&path)?;
-        let tokenizer = json(&dir.join("tokenizer_config.json"))?;
+        let tokenizer = json(&dir.join(TOKENIZER))?;
         let mut max_tokens = count(&tokenizer, "model_max_length");
         for settings in settings_files(&dir)?.iter().rev() {
             max_tokens = count(&json(settings)?, "max_seq_length").or(max_tokens);
@@ -80,7 +79,7 @@ impl Model {
 
     /// The same model reading up to `tokens` tokens: itself where it does, else a folder of links to its files under
     /// `cache`, with other settings.
-    pub(super) fn reading(&self, tokens: usize, cache: &Path) -> Result<PathBuf> {
+    pub(super) fn reading(&self, tokens: usize, cache: &Path) -> BenchResult<PathBuf> {
         if tokens <= self.max_tokens {
             return Ok(self.dir.clone());
         }
@@ -88,7 +87,7 @@ impl Model {
         let most = positions(&json(&config)?);
         if tokens > most {
             let expected = format!("at least {tokens} for this shape");
-            return Err(Error::malformed(&config, "`max_position_embeddings`", expected, most));
+            return Err(BenchError::malformed(&config, "`max_position_embeddings`", expected, most));
         }
         let key = xxh3_64(self.dir.as_os_str().as_encoded_bytes());
         let view = cache.join(format!("model-{key:016x}-{tokens}"));
@@ -100,28 +99,37 @@ impl Model {
             let entry = entry?;
             fs_err::os::unix::fs::symlink(entry.path(), view.join(entry.file_name()))?;
         }
-        let changed = |name: &OsStr, field: &str, always: bool| -> Result<()> {
-            let Value::Object(mut fields) = json(&self.dir.join(name))? else { return Ok(()) };
-            if always || fields.contains_key(field) {
-                fields.insert(field.to_owned(), tokens.into());
-                let path = view.join(name);
-                fs_err::remove_file(&path)?;
-                fs_err::write(&path, format!("{:#}\n", Value::Object(fields)))?;
-            }
-            Ok(())
-        };
         for settings in settings_files(&self.dir)? {
             if let Some(name) = settings.file_name() {
-                changed(name, "max_seq_length", false)?;
+                self.write_changed(&view.join(name), "max_seq_length", tokens)?;
             }
         }
-        changed(OsStr::new("tokenizer_config.json"), "model_max_length", true)?;
+        self.write_changed(&view.join(TOKENIZER), "model_max_length", tokens)?;
         Ok(fs_err::canonicalize(view)?)
+    }
+
+    /// Writes a file of settings in place of a link to the model's, with another value of a field: where the file has
+    /// that field, or is the tokenizer's.
+    fn write_changed(&self, path: &Path, field: &str, tokens: usize) -> BenchResult<()> {
+        let name = path.file_name().unwrap_or_default();
+        let Value::Object(mut fields) = json(&self.dir.join(name))? else { return Ok(()) };
+        if name == TOKENIZER || fields.contains_key(field) {
+            fields.insert(field.to_owned(), tokens.into());
+            fs_err::remove_file(path)?;
+            fs_err::write(path, format!("{:#}\n", Value::Object(fields)))?;
+        }
+        Ok(())
     }
 }
 
+/// The first of some fields that is a whole number above 0.
+fn number(config: &Value, path: &Path, names: &[&str]) -> BenchResult<u64> {
+    let found = names.iter().find_map(|name| config.get(name)?.as_u64()).filter(|&value| value > 0);
+    found.ok_or_else(|| BenchError::malformed(path, format!("`{}`", names[0]), "a whole number above 0", "none"))
+}
+
 /// `sentence_bert_config.json` and its like, by name.
-fn settings_files(dir: &Path) -> Result<Vec<PathBuf>> {
+fn settings_files(dir: &Path) -> BenchResult<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(dir)? {
         let name = entry?.file_name();
@@ -149,12 +157,12 @@ fn count(file: &Value, field: &str) -> Option<usize> {
 }
 
 /// A JSON file; `null` where it is not there.
-fn json(path: &Path) -> Result<Value> {
+fn json(path: &Path) -> BenchResult<Value> {
     if !path.is_file() {
         return Ok(Value::Null);
     }
     serde_json::from_slice(&fs_err::read(path)?)
-        .map_err(|error| Error::file(path, format!("expected JSON, got: {error}")))
+        .map_err(|error| BenchError::file(path, format!("expected JSON, got: {error}")))
 }
 
 #[cfg(test)]
@@ -163,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    fn size(config: &Value) -> Result<ModelSize> {
+    fn size(config: &Value) -> BenchResult<ModelSize> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.json");
         fs_err::write(&path, config.to_string()).unwrap();
@@ -200,16 +208,16 @@ mod tests {
         write(&model, "sentence_bert_config.json", &json!({"max_seq_length": 16, "do_lower_case": false}));
         write(&model, "tokenizer_config.json", &json!({"model_max_length": 32}));
         write(&model, "config_sentence_transformers.json", &json!({"prompts": {"query": "q: ", "passage": "p: "}}));
-        let read = Model::read(&model).unwrap();
+        let read = ModelFolder::read(&model).unwrap();
         assert_eq!((read.max_tokens, read.prompt.as_str()), (16, "p: "));
         let cache = dir.path().join("cache");
         assert_eq!(read.reading(16, &cache).unwrap(), read.dir);
         for _ in 0..2 {
             let view = read.reading(40, &cache).unwrap();
-            assert_eq!(Model::read(&view).unwrap().max_tokens, 40);
+            assert_eq!(ModelFolder::read(&view).unwrap().max_tokens, 40);
             assert!(view.join("1_Pooling").is_dir());
         }
-        assert_eq!(Model::read(&model).unwrap().max_tokens, 16);
+        assert_eq!(ModelFolder::read(&model).unwrap().max_tokens, 16);
         let error = read.reading(65, &cache).unwrap_err().to_string();
         assert!(error.contains("expected at least 65 for this shape, got 64"), "{error}");
     }

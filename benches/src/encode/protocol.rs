@@ -1,5 +1,5 @@
-//! A shape of a workload (unknown keys are refused), and what harness and workers say to each other about texts: one JSON object per
-//! line, one reply per request. What all protocols share is in `harness/serve.rs`.
+//! A shape of a workload (unknown keys are refused), and what harness and workers say to each other about texts: one
+//! JSON object per line, one reply per request. What all protocols share is in `harness/serve.rs`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ const MIN_PASSAGE: usize = 8;
 /// One set of texts, handed to every engine in one call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shape {
+pub struct EncodeShape {
     pub(crate) name: String,
     pub(crate) tokens: Option<usize>,
     /// Questions that a cross encoder scores the texts for, `texts` of each; without them texts are embedded.
@@ -24,10 +24,10 @@ pub struct Shape {
 /// One text, or a question and a text that are read together: in JSON a string, or an array of two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Text {
-    /// To be embedded.
+pub(super) enum InputText {
+    /// A text to be embedded.
     One(String),
-    /// To be scored.
+    /// A question and a text to be scored.
     Pair(String, String),
 }
 
@@ -39,7 +39,7 @@ pub struct TextSource {
     pub(crate) count: usize,
 }
 
-impl harness::Shape for Shape {
+impl harness::TaskShape for EncodeShape {
     const NAME: &'static str = "encode";
     const OWN: &'static [&'static str] = &["dyad", "dyad-bf16", "dyad-f16", "dyad-int8"];
     const ENGINES: &'static [&'static str] = &["dyad", "sentence-transformers", "onnxruntime"];
@@ -77,32 +77,33 @@ impl harness::Shape for Shape {
 /// A request to a worker, which serves one shape.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
-pub(super) enum Request {
-    /// Open a model with a number of threads that compute and tokenize; `cache` is for what an engine makes of a model and keeps.
+pub(super) enum EncodeRequest {
+    /// Open a model with a number of threads that compute and tokenize; `cache` is for what an engine makes of a model
+    /// and keeps.
     Open { model: PathBuf, device: String, threads: usize, cache: PathBuf },
     /// Load the texts, a JSON string per line; or pairs, arrays of two strings.
     Prepare { texts: PathBuf },
     /// Try the engine's own settings on some of the texts and keep the best.
     Tune,
-    /// Embed all texts in one call, text in and f32 vectors out, or score all pairs (a logit is a vector of one value); to `out`, `.npy`
-    /// float32 `[n, d]`, after the clock stops.
+    /// Embed all texts in one call, text in and f32 vectors out, or score all pairs (a logit is a vector of one value);
+    /// to `out`, `.npy` float32 `[n, d]`, after the clock stops.
     Encode {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         out: Option<PathBuf>,
     },
-    /// Multiply two large matrices of `f32` or `bf16` several times; the reply is the highest `gflops`. One engine only, the machine's
-    /// limit.
+    /// Multiply two large matrices of `f32` or `bf16` several times; the reply is the highest `gflops`. One engine
+    /// only, the machine's limit.
     Matmul { dtype: String, device: String, threads: usize },
 }
 
 /// What an engine says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct More {
+pub struct EncodeDetails {
     /// Number type of its products: `f32`, `bf16`, `int8`.
     pub(super) dtype: String,
 }
 
-impl More {
+impl EncodeDetails {
     /// The number type whose products limit it: int8 is compared with f32, which it is to beat.
     pub(super) fn limited_by(&self) -> &'static str {
         if self.dtype == "bf16" { "bf16" } else { "f32" }
@@ -111,19 +112,19 @@ impl More {
 
 /// Loaded texts.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Prepared {
+pub(super) struct PreparedTexts {
     pub(super) texts: usize,
 }
 
 /// Chosen settings in words; empty where there is nothing to choose.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Tuned {
+pub(super) struct TunedReply {
     pub(super) settings: String,
 }
 
 /// Embedded texts.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Encoded {
+pub(super) struct EncodedTexts {
     /// Wall time from texts to vectors.
     pub(super) seconds: f64,
     /// Tokens of all texts, special tokens counted, padding not; where the engine knows.

@@ -1,21 +1,24 @@
-//! What engines are asked, what is checked (the same number of tokens and vectors from each, and vectors like the first one's), and
-//! the figures. What the machine can do is a large matrix product with the same threads, between the passes of the engines.
+//! What engines are asked, what is checked (the same number of tokens and vectors from each, and vectors like the first
+//! one's), and the figures. What the machine can do is a large matrix product with the same threads, between the passes
+//! of the engines.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::model::Model;
-use super::protocol::{Encoded, More, Prepared, Request, Shape, Tuned};
-use super::texts::Counter;
+use super::model::ModelFolder;
+use super::protocol::{EncodeDetails, EncodeRequest, EncodeShape, EncodedTexts, PreparedTexts, TunedReply};
+use super::texts::TokenCounter;
 use crate::dataset::{Matrix, npy};
-use crate::error::Result;
-use crate::harness::{At, Column, Job, Session, Show, Task, Worker, extremes, median, write_lines};
+use crate::error::BenchResult;
+use crate::harness::{
+    BenchTask, EngineRun, FigureFormat, ShownColumn, TaskJob, TaskSession, WorkerProcess, extremes, median, write_lines,
+};
 
 /// An engine at a shape.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Point {
+pub struct EncodePoint {
     /// The settings that it chose, in words.
     pub(super) tuned: String,
     /// Tokens that its linear layers saw, padding counted; where it knows.
@@ -26,7 +29,7 @@ pub struct Point {
 
 /// Texts to vectors, at one shape.
 #[derive(Debug, Default)]
-pub struct Encode {
+pub struct EncodeTask {
     pub(super) texts: usize,
     /// Tokens of all texts, special tokens counted.
     pub(super) tokens: u64,
@@ -42,55 +45,38 @@ pub struct Encode {
     /// The first engine's vectors.
     pub(super) first: Option<Matrix>,
     /// The worker that multiplies; `None` also once it has failed.
-    pub(super) limit: Option<Worker>,
+    pub(super) limit: Option<WorkerProcess>,
     pub(super) limit_failed: bool,
 }
 
-impl Task for Encode {
-    type Shape = Shape;
-    type More = More;
-    type Point = Point;
-    const COLUMNS: &'static [Column<Self>] = &[
-        ("texts", |at| json!(at.shape.task.texts)),
-        ("tokens", |at| json!(at.shape.task.tokens)),
-        ("max_tokens", |at| json!(at.shape.task.max_tokens)),
-        ("flops", |at| json!(at.shape.task.flops)),
-        ("dtype", |at| json!(at.run.described.more.dtype)),
-        ("tuned", |at| json!(at.run.point.tuned)),
-        ("texts_per_s", |at| json!(at.texts_per_s(at.run.median_s()))),
-        ("texts_per_s_lowest", |at| json!(at.texts_per_s(extremes(&at.run.seconds).1))),
-        ("texts_per_s_highest", |at| json!(at.texts_per_s(extremes(&at.run.seconds).0))),
-        ("tokens_per_s", |at| json!(at.shape.task.tokens as f64 / at.run.median_s())),
-        ("padding_share", |at| json!(at.padding_share())),
-        ("smallest_cosine", |at| json!(at.run.point.smallest_cosine)),
-        ("gflops", |at| json!(at.gflops())),
-        ("matmul_gflops", |at| json!(at.limit())),
-        ("share_of_matmul", |at| json!(at.limit().map(|limit| at.gflops() / limit))),
-    ];
-    const TABLE: &'static [(&'static str, &'static str, Show)] = &[
-        ("texts/s", "texts_per_s", Show::Decimals(1)),
-        ("tokens/s", "tokens_per_s", Show::Decimals(0)),
-        ("padding", "padding_share", Show::Percent),
-        ("peak MB", "peak_bytes", Show::Megabytes),
-        ("cosine", "smallest_cosine", Show::Decimals(6)),
-        ("GFLOP/s", "gflops", Show::Decimals(1)),
-        ("of limit", "share_of_matmul", Show::Percent),
-        ("dyad over", "dyad_over", Show::Times),
-        ("", "tuned", Show::Note),
+impl BenchTask for EncodeTask {
+    type Shape = EncodeShape;
+    type Details = EncodeDetails;
+    type Point = EncodePoint;
+    const TABLE: &'static [ShownColumn<'static>] = &[
+        ShownColumn::new("texts_per_s", "texts/s", FigureFormat::Decimals(1)),
+        ShownColumn::new("tokens_per_s", "tokens/s", FigureFormat::Decimals(0)),
+        ShownColumn::new("padding_share", "padding", FigureFormat::Percent),
+        ShownColumn::new("peak_bytes", "peak MB", FigureFormat::Megabytes),
+        ShownColumn::new("smallest_cosine", "cosine", FigureFormat::Decimals(6)),
+        ShownColumn::new("gflops", "GFLOP/s", FigureFormat::Decimals(1)),
+        ShownColumn::new("share_of_matmul", "of limit", FigureFormat::Percent),
+        ShownColumn::new("dyad_over", "dyad over", FigureFormat::Times),
+        ShownColumn::new("tuned", "", FigureFormat::Note),
     ];
     /// The peers' engine that multiplies, and embeds nothing.
     const MACHINE: &'static str = "matmul";
     const LEGEND: &'static str = "Tokens and GFLOP/s without padding; peak memory less what the process had before it opened the \
         model; cosine: the smallest to the first engine's vectors, of scores their correlation; of limit: GFLOP/s over a large matrix product's.";
 
-    fn prepare(job: &Job<'_, Shape>, shape: &Shape, scratch: &Path) -> Result<Self> {
-        let model = Model::read(&job.workload.model)?;
-        let counter = Counter::open(&model.dir, model.prompt.clone())?;
+    fn prepare(job: &TaskJob<'_, EncodeShape>, shape: &EncodeShape, scratch: &Path) -> BenchResult<Self> {
+        let model = ModelFolder::read(&job.workload.model)?;
+        let counter = TokenCounter::open(&model.dir, model.prompt.clone())?;
         let max_tokens = shape.tokens.unwrap_or(0).max(model.max_tokens);
-        let opened = model.reading(max_tokens, &job.cache)?;
+        let opened = model.reading(max_tokens, &job.settings.cache)?;
         let texts = counter.read(shape)?;
         let lengths: Vec<u64> =
-            texts.iter().map(|text| Ok(counter.count_all(text)?.min(max_tokens) as u64)).collect::<Result<_>>()?;
+            texts.iter().map(|text| Ok(counter.count_all(text)?.min(max_tokens) as u64)).collect::<BenchResult<_>>()?;
         write_lines(&scratch.join("texts.jsonl"), &texts)?;
         Ok(Self {
             texts: texts.len(),
@@ -108,20 +94,21 @@ impl Task for Encode {
         format!("{} texts, {each:.1} tokens each, at most {}", self.texts, self.max_tokens)
     }
 
-    fn open(&self, job: &Job<'_, Shape>) -> Value {
-        let (model, device, cache) = (self.model.clone(), job.device.clone(), job.cache.clone());
-        json!(Request::Open { model, device, threads: job.workload.threads, cache })
+    fn open(&self, job: &TaskJob<'_, EncodeShape>) -> Value {
+        let (model, device, cache) = (self.model.clone(), job.device.clone(), job.settings.cache.clone());
+        json!(EncodeRequest::Open { model, device, threads: job.workload.threads, cache })
     }
 
-    fn load(&self, session: &mut Session<Self>) -> Result<()> {
-        let prepared: Prepared = session.worker.ask(&Request::Prepare { texts: self.scratch.join("texts.jsonl") })?;
+    fn load(&self, session: &mut TaskSession<Self>) -> BenchResult<()> {
+        let prepared: PreparedTexts =
+            session.worker.ask(&EncodeRequest::Prepare { texts: self.scratch.join("texts.jsonl") })?;
         session.worker.require("prepare", format!("{} texts", self.texts), format!("{} texts", prepared.texts))
     }
 
-    fn warm_up(&mut self, session: &mut Session<Self>) -> Result<()> {
-        let tuned: Tuned = session.worker.ask(&Request::Tune)?;
+    fn warm_up(&mut self, session: &mut TaskSession<Self>) -> BenchResult<()> {
+        let tuned: TunedReply = session.worker.ask(&EncodeRequest::Tune)?;
         session.run.point.tuned = tuned.settings;
-        let out = self.scratch.join(format!("{}.npy", session.worker.engine()));
+        let out = self.scratch.join(format!("{}.npy", session.engine()));
         self.encode(session, Some(out.clone()))?;
         let vectors = npy::read_vectors(&out)?;
         fs_err::remove_file(&out)?;
@@ -134,13 +121,13 @@ impl Task for Encode {
         Ok(())
     }
 
-    fn pass(&self, session: &mut Session<Self>) -> Result<f64> {
+    fn pass(&self, session: &mut TaskSession<Self>) -> BenchResult<f64> {
         let encoded = self.encode(session, None)?;
         session.run.point.computed_tokens = encoded.computed_tokens;
         Ok(encoded.seconds)
     }
 
-    fn measure_machine(&mut self, job: &Job<'_, Shape>, sessions: &[Session<Self>]) -> Result<()> {
+    fn measure_machine(&mut self, job: &TaskJob<'_, EncodeShape>, sessions: &[TaskSession<Self>]) -> BenchResult<()> {
         if self.limit_failed {
             return Ok(());
         }
@@ -155,11 +142,36 @@ impl Task for Encode {
             limit.quit();
         }
     }
+
+    fn figures(&self, run: &EngineRun<Self>, _first: &EngineRun<Self>) -> Value {
+        let (seconds, limited_by) = (run.median_s(), run.described.more.limited_by());
+        let (fastest, slowest) = extremes(&run.seconds);
+        // Counted per real token.
+        let gflops = self.flops / seconds / 1e9;
+        let limit = self.limits.get(limited_by).and_then(|limits| median(limits));
+        json!({
+            "texts": self.texts,
+            "tokens": self.tokens,
+            "max_tokens": self.max_tokens,
+            "flops": self.flops,
+            "dtype": run.described.more.dtype,
+            "tuned": run.point.tuned,
+            "texts_per_s": self.texts as f64 / seconds,
+            "texts_per_s_lowest": self.texts as f64 / slowest,
+            "texts_per_s_highest": self.texts as f64 / fastest,
+            "tokens_per_s": self.tokens as f64 / seconds,
+            "padding_share": run.point.computed_tokens.and_then(|computed| self.padding_share(computed)),
+            "smallest_cosine": run.point.smallest_cosine,
+            "gflops": gflops,
+            "matmul_gflops": limit,
+            "share_of_matmul": limit.map(|limit| gflops / limit),
+        })
+    }
 }
 
-impl Encode {
-    fn encode(&self, session: &mut Session<Self>, out: Option<PathBuf>) -> Result<Encoded> {
-        let encoded: Encoded = session.worker.ask(&Request::Encode { out })?;
+impl EncodeTask {
+    fn encode(&self, session: &mut TaskSession<Self>, out: Option<PathBuf>) -> BenchResult<EncodedTexts> {
+        let encoded: EncodedTexts = session.worker.ask(&EncodeRequest::Encode { out })?;
         session.worker.above_zero("encode", "a time above 0", encoded.seconds)?;
         // An engine that cuts texts shorter, or reads none of the prompt, does less work.
         let tokens = encoded.tokens.unwrap_or(self.tokens);
@@ -168,7 +180,7 @@ impl Encode {
     }
 
     /// Measures one more product of each number type that limits an engine.
-    fn multiply(&mut self, job: &Job<'_, Shape>, sessions: &[Session<Self>]) -> Result<()> {
+    fn multiply(&mut self, job: &TaskJob<'_, EncodeShape>, sessions: &[TaskSession<Self>]) -> BenchResult<()> {
         let worker = match &mut self.limit {
             Some(worker) => worker,
             none => none.insert(job.start(Self::MACHINE)?),
@@ -176,7 +188,7 @@ impl Encode {
         for limited_by in ["bf16", "f32"] {
             if sessions.iter().any(|session| session.run.described.more.limited_by() == limited_by) {
                 let (dtype, device, threads) = (limited_by.to_owned(), job.device.clone(), job.workload.threads);
-                let multiplied: Value = worker.ask(&Request::Matmul { dtype, device, threads })?;
+                let multiplied: Value = worker.ask(&EncodeRequest::Matmul { dtype, device, threads })?;
                 let gflops = multiplied["gflops"].as_f64().unwrap_or(f64::NAN);
                 let gflops = worker.above_zero("matmul", "`gflops` above 0", gflops)?;
                 self.limits.entry(limited_by).or_default().push(gflops);
@@ -184,34 +196,16 @@ impl Encode {
         }
         Ok(())
     }
-}
-
-impl At<'_, Encode> {
-    /// Texts per second of a pass that took `seconds`.
-    fn texts_per_s(&self, seconds: f64) -> f64 {
-        self.shape.task.texts as f64 / seconds
-    }
 
     /// Share of padding in what the linear layers saw.
-    fn padding_share(&self) -> Option<f64> {
-        let tokens = self.shape.task.tokens;
-        let computed = self.run.point.computed_tokens.filter(|&computed| computed >= tokens && computed > 0)?;
-        Some((computed - tokens) as f64 / computed as f64)
-    }
-
-    /// GFLOP/s of the median pass, counted per real token.
-    fn gflops(&self) -> f64 {
-        self.shape.task.flops / self.run.median_s() / 1e9
-    }
-
-    /// GFLOP/s of the machine.
-    fn limit(&self) -> Option<f64> {
-        median(self.shape.task.limits.get(self.run.described.more.limited_by())?)
+    fn padding_share(&self, computed: u64) -> Option<f64> {
+        let is_counted = computed >= self.tokens && computed > 0;
+        is_counted.then(|| (computed - self.tokens) as f64 / computed as f64)
     }
 }
 
-/// How near the vectors of an engine are to those of the first one: their smallest cosine; of scores, vectors of one value, the cosine of
-/// what all of them are above their mean (Pearson's correlation).
+/// How near the vectors of an engine are to those of the first one: their smallest cosine; of scores, vectors of one
+/// value, the cosine of what all of them are above their mean (Pearson's correlation).
 fn nearness(first: &Matrix, other: &Matrix) -> f64 {
     if first.dim() > 1 {
         return smallest_cosine(first, other);

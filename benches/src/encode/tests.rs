@@ -3,25 +3,25 @@
 use serde_json::{Value, json};
 
 use super::task::smallest_cosine;
-use super::{Encode, Measured, More, Point};
+use super::{EncodeDetails, EncodeMeasurement, EncodePoint, EncodeTask};
 use crate::dataset::Matrix;
 use crate::harness::tests::{self, lines};
-use crate::harness::{EngineRun, write_csv};
+use crate::harness::{EngineRun, Measurement as _, write_csv};
 
-fn engine(name: &str, seconds: &[f64], computed_tokens: Option<u64>, megabytes: u64) -> EngineRun<Encode> {
-    let point = Point { tuned: "batch 32".to_owned(), computed_tokens, smallest_cosine: 0.9999 };
-    tests::engine(name, More { dtype: "f32".to_owned() }, seconds, megabytes, point)
+fn engine(name: &str, seconds: &[f64], computed_tokens: Option<u64>, megabytes: u64) -> EngineRun<EncodeTask> {
+    let point = EncodePoint { tuned: "batch 32".to_owned(), computed_tokens, smallest_cosine: 0.9999 };
+    tests::engine(name, EncodeDetails { dtype: "f32".to_owned() }, seconds, megabytes, point)
 }
 
 /// dyad, sentence-transformers, and an onnxruntime that failed.
-fn measured() -> Measured {
-    let task = Encode {
+fn measured() -> EncodeMeasurement {
+    let task = EncodeTask {
         texts: 100,
         tokens: 1_000,
         max_tokens: 256,
         flops: 8e9,
         limits: [("f32", vec![15.0, 16.0, 40.0])].into(),
-        ..Encode::default()
+        ..EncodeTask::default()
     };
     let engines = vec![
         engine("dyad", &[2.0, 9.0, 1.0], Some(1_250), 70),
@@ -48,7 +48,7 @@ fn the_worst_row_counts() {
 
 #[test]
 fn rows_have_the_fields_of_the_heading() {
-    let lines = lines(|out| write_csv(out, &measured().points()));
+    let lines = lines(|out| write_csv(out, &measured().files()[0].1));
     assert_eq!(lines.len(), 3);
     assert_eq!(
         lines[0],

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// Begins the name of a run's scratch folder; its process id follows.
 pub(crate) const SCRATCH: &str = "scratch-";
@@ -15,10 +15,10 @@ pub(crate) const SCRATCH: &str = "scratch-";
 pub(crate) fn read_toml<T: DeserializeOwned>(
     path: &Path,
     check: impl FnOnce(&mut T) -> std::result::Result<(), String>,
-) -> Result<T> {
+) -> BenchResult<T> {
     let text = fs_err::read_to_string(path)?;
-    let mut read: T = toml::from_str(&text).map_err(|error| Error::file(path, error))?;
-    check(&mut read).map_err(|problem| Error::file(path, problem))?;
+    let mut read: T = toml::from_str(&text).map_err(|error| BenchError::file(path, error))?;
+    check(&mut read).map_err(|problem| BenchError::file(path, problem))?;
     Ok(read)
 }
 
@@ -48,10 +48,41 @@ pub(crate) fn find(path: &Path, beside: &Path, other: Option<&Path>) -> Result<P
     Err(tried.join(" or "))
 }
 
-/// The same for a file of data, in words that name its place in a workload.
-pub(crate) fn find_data(field: &str, path: &Path, beside: &Path, data_dir: Option<&Path>) -> Result<PathBuf, String> {
-    let hint = if data_dir.is_none() { ". DYAD_DATA (or --data) may name another folder to look in" } else { "" };
-    find(path, beside, data_dir).map_err(|tried| format!("`{field}`: no such file: {tried}{hint}"))
+/// A workload's file, and where else its data may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkloadFile<'a> {
+    path: &'a Path,
+    data_dir: Option<&'a Path>,
+}
+
+impl<'a> WorkloadFile<'a> {
+    /// A file whose data lie next to it, or else in `data_dir`.
+    pub(crate) fn new(path: &'a Path, data_dir: Option<&'a Path>) -> Self {
+        Self { path, data_dir }
+    }
+
+    /// The folder of the file.
+    pub(crate) fn folder(&self) -> &'a Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    /// Makes the relative path of a file of data that of the file; an error names the field of the workload.
+    pub(crate) fn locate(&self, field: &str, data: &mut PathBuf) -> BenchResult<()> {
+        *data = find(data, self.folder(), self.data_dir).map_err(|tried| {
+            let other = "DYAD_DATA (or --data) may name another folder to look in";
+            let hint = if self.data_dir.is_none() { format!(". {other}") } else { String::new() };
+            BenchError::file(self.path, format!("`{field}`: no such file: {tried}{hint}"))
+        })?;
+        Ok(())
+    }
+}
+
+/// Refuses counts of 0; each has the name of its field.
+pub(crate) fn require_some(counts: &[(&str, usize)]) -> Result<(), String> {
+    match counts.iter().find(|(_, count)| *count == 0) {
+        Some((field, _)) => Err(format!("`{field}`: expected at least 1, got 0")),
+        None => Ok(()),
+    }
 }
 
 /// `count` of the items at like distances, in order; all where there are fewer.
@@ -66,7 +97,7 @@ pub(crate) fn evenly<T>(items: Vec<T>, count: usize) -> Vec<T> {
 }
 
 /// Writes one JSON value per line.
-pub(crate) fn write_lines<T: Serialize>(path: &Path, items: &[T]) -> Result<()> {
+pub(crate) fn write_lines<T: Serialize>(path: &Path, items: &[T]) -> BenchResult<()> {
     let mut out = std::io::BufWriter::new(fs_err::File::create(path)?);
     for item in items {
         serde_json::to_writer(&mut out, item).map_err(std::io::Error::from)?;
@@ -80,8 +111,9 @@ pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec
     Ok(fs_err::read_to_string(path)?.lines().map(serde_json::from_str).collect::<serde_json::Result<_>>()?)
 }
 
-/// Does something with a folder of this process under `cache`, which is removed afterwards, whether that succeeded or not.
-pub(crate) fn in_scratch<T>(cache: &Path, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+/// Does something with a folder of this process under `cache`, which is removed afterwards, whether that succeeded or
+/// not.
+pub(crate) fn in_scratch<T>(cache: &Path, work: impl FnOnce(&Path) -> BenchResult<T>) -> BenchResult<T> {
     let scratch = cache.join(format!("{SCRATCH}{}", std::process::id()));
     fs_err::create_dir_all(&scratch)?;
     let scratch = fs_err::canonicalize(scratch)?;
@@ -91,7 +123,7 @@ pub(crate) fn in_scratch<T>(cache: &Path, work: impl FnOnce(&Path) -> Result<T>)
 }
 
 /// All files under a folder.
-pub(crate) fn files_under(dir: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files_under(dir: &Path) -> BenchResult<Vec<PathBuf>> {
     let (mut files, mut pending) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(dir) = pending.pop() {
         for entry in fs_err::read_dir(dir)? {

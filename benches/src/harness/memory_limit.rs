@@ -1,4 +1,5 @@
-//! Conditions of a worker that a machine with less memory would have: a limit, and files that are not in the page cache.
+//! Conditions of a worker that a machine with less memory would have: a limit, and files that are not in the page
+//! cache.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,22 +7,23 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::error::{Error, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// How long the kernel may take to empty a group whose processes have ended.
 const EMPTY: Duration = Duration::from_secs(2);
 
-/// A control group (of either version) whose processes may have so much memory, their mapped files and other page cache included.
+/// A control group (of either version) whose processes may have so much memory, their mapped files and other page cache
+/// included.
 #[derive(Debug)]
-pub(super) struct MemoryLimit {
+pub(super) struct WorkerMemoryLimit {
     dir: PathBuf,
 }
 
-impl MemoryLimit {
+impl WorkerMemoryLimit {
     /// A group of its own for a process.
-    pub(super) fn of(process: u32, bytes: u64) -> Result<Self> {
+    pub(super) fn set(process: u32, bytes: u64) -> BenchResult<Self> {
         Self::under(Path::new("/sys/fs/cgroup"), process, bytes).map_err(|source| {
-            Error::Refused(format!(
+            BenchError::Refused(format!(
                 "--memory-limit: expected a control group that this process may make, got: {source}. Run as root, or under \
                  `systemd-run --user --scope -p Delegate=yes`"
             ))
@@ -46,7 +48,7 @@ impl MemoryLimit {
     }
 }
 
-impl Drop for MemoryLimit {
+impl Drop for WorkerMemoryLimit {
     /// A group can be removed once its processes have ended.
     fn drop(&mut self) {
         let until = Instant::now() + EMPTY;
@@ -57,7 +59,7 @@ impl Drop for MemoryLimit {
 }
 
 /// Drops a file's pages from the page cache; they are read from the disk again when they are needed.
-pub(crate) fn drop_pages(path: &Path) -> Result<()> {
+pub(crate) fn drop_pages(path: &Path) -> BenchResult<()> {
     let file = fs_err::File::open(path)?;
     // Pages that are not written yet cannot be dropped.
     file.sync_all()?;
@@ -78,7 +80,7 @@ mod tests {
                 fs_err::create_dir(mount.path().join(version)).unwrap();
                 fs_err::write(mount.path().join(version).join("memory.limit_in_bytes"), "").unwrap();
             }
-            let group = MemoryLimit::under(mount.path(), 12, 5_000_000).unwrap();
+            let group = WorkerMemoryLimit::under(mount.path(), 12, 5_000_000).unwrap();
             let limit = mount.path().join(limit.replace("GROUP", &format!("{}-12", std::process::id())));
             assert_eq!(fs_err::read_to_string(&limit).unwrap(), "5000000");
             assert_eq!(fs_err::read_to_string(group.dir.join("cgroup.procs")).unwrap(), "12");

@@ -16,9 +16,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::memory_limit::MemoryLimit;
-use super::serve::{Described, Memory};
-use crate::error::{Error, Result, check};
+use super::memory_limit::WorkerMemoryLimit;
+use super::serve::{EngineDescription, WorkerMemory};
+use crate::error::{BenchError, BenchResult, check};
 
 /// The engine that others are compared with.
 pub const OURS: &str = "dyad";
@@ -26,14 +26,14 @@ pub const OURS: &str = "dyad";
 const KEPT_LINES: usize = 12;
 /// Longest line; an engine describes itself in far less.
 const MAX_LINE: u64 = 1 << 20;
-/// Between two looks at the cancellation.
+/// Time between two looks at the cancellation.
 const TICK: Duration = Duration::from_millis(50);
-/// For a worker that was asked to end.
+/// Time that a worker has to end once it is asked to.
 const QUIT: Duration = Duration::from_secs(5);
 
 /// Where the programs are.
 #[derive(Debug, Clone)]
-pub struct Programs {
+pub struct WorkerPrograms {
     /// This binary.
     pub ours: PathBuf,
     /// Python with the peers' packages.
@@ -42,8 +42,9 @@ pub struct Programs {
     pub peers: PathBuf,
 }
 
-impl Programs {
-    /// The command of an engine's worker: our own where the engine is one of ours in a comparison, else the peers' program.
+impl WorkerPrograms {
+    /// The command of an engine's worker: our own where the engine is one of ours in a comparison, else the peers'
+    /// program.
     pub(crate) fn command(&self, engine: &str, own: Option<&str>) -> Command {
         let mut command = Command::new(if own.is_some() { &self.ours } else { &self.python });
         match own {
@@ -59,7 +60,7 @@ type Kept = Arc<Mutex<VecDeque<String>>>;
 
 /// A running worker.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerProcess {
     engine: String,
     child: Child,
     stdin: Option<ChildStdin>,
@@ -67,27 +68,30 @@ pub(crate) struct Worker {
     stderr: Kept,
     /// Reads stderr, and ends with it.
     listener: Option<JoinHandle<()>>,
-    /// For each reply.
+    /// Time for each reply.
     deadline: Duration,
     cancel: JobCancellation,
     gone: bool,
     /// Removed after the process has ended.
-    limit: Option<MemoryLimit>,
+    limit: Option<WorkerMemoryLimit>,
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Starts a worker in a process group of its own, so that Ctrl-C reaches only the harness, which then ends it.
     pub(crate) fn start(
         engine: &str,
         mut command: Command,
         deadline: Duration,
         cancel: JobCancellation,
-    ) -> Result<Self> {
+    ) -> BenchResult<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|source| {
             let program = command.get_program().to_string_lossy();
             let hint = "Peers need a Python environment with their packages (--python)";
-            Error::Engine { engine: engine.to_owned(), problem: format!("cannot start `{program}`: {source}. {hint}") }
+            BenchError::Engine {
+                engine: engine.to_owned(),
+                problem: format!("cannot start `{program}`: {source}. {hint}"),
+            }
         })?;
         let (sender, replies) = sync_channel(4);
         let stderr = Kept::default();
@@ -108,8 +112,8 @@ impl Worker {
     }
 
     /// Limits what the worker takes from now on, pages of files included.
-    pub(crate) fn limit_memory(&mut self, bytes: u64) -> Result<()> {
-        self.limit = Some(MemoryLimit::of(self.child.id(), bytes)?);
+    pub(crate) fn limit_memory(&mut self, bytes: u64) -> BenchResult<()> {
+        self.limit = Some(WorkerMemoryLimit::set(self.child.id(), bytes)?);
         Ok(())
     }
 
@@ -118,9 +122,9 @@ impl Worker {
         &self.engine
     }
 
-    /// Sends a request, which is an object with an `op`, and waits for its reply. A worker that is late, gone or garbled is
-    /// killed and stays so.
-    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T> {
+    /// Sends a request, which is an object with an `op`, and waits for its reply. A worker that is late, gone or
+    /// garbled is killed and stays so.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> BenchResult<T> {
         let request = serde_json::to_value(request).map_err(std::io::Error::from)?;
         let op = request["op"].as_str().unwrap_or_default();
         let line = self.exchange(&request, op).inspect_err(|_| self.kill())?;
@@ -140,38 +144,38 @@ impl Worker {
     }
 
     /// What an engine says of itself. One that answers to another name is refused.
-    pub(crate) fn describe<M: DeserializeOwned>(&mut self) -> Result<Described<M>> {
-        let described: Described<M> = self.ask(&json!({ "op": "describe" }))?;
+    pub(crate) fn describe<M: DeserializeOwned>(&mut self) -> BenchResult<EngineDescription<M>> {
+        let described: EngineDescription<M> = self.ask(&json!({ "op": "describe" }))?;
         self.require("describe", &self.engine, &described.engine)?;
         Ok(described)
     }
 
     /// Its memory; with `settle` freed memory is given back first and a new peak begins.
-    pub(crate) fn memory(&mut self, settle: bool) -> Result<Memory> {
+    pub(crate) fn memory(&mut self, settle: bool) -> BenchResult<WorkerMemory> {
         self.ask(&json!({ "op": "memory", "settle": settle }))
     }
 
     /// Refuses a reply that says something else than was expected.
-    pub(crate) fn require(&self, op: &str, expected: impl Display, got: impl Display) -> Result<()> {
+    pub(crate) fn require(&self, op: &str, expected: impl Display, got: impl Display) -> BenchResult<()> {
         let same = expected.to_string() == got.to_string();
         if same { Ok(()) } else { Err(self.unexpected(op, expected, got)) }
     }
 
     /// A figure of a reply, refused in the words of `expected` where it is not above 0.
-    pub(crate) fn above_zero(&self, op: &str, expected: &str, got: f64) -> Result<f64> {
+    pub(crate) fn above_zero(&self, op: &str, expected: &str, got: f64) -> BenchResult<f64> {
         if got.is_finite() && got > 0.0 { Ok(got) } else { Err(self.unexpected(op, expected, got)) }
     }
 
     /// The error of a reply that the protocol does not allow.
-    pub(crate) fn unexpected(&self, op: &str, expected: impl Display, got: impl Display) -> Error {
+    pub(crate) fn unexpected(&self, op: &str, expected: impl Display, got: impl Display) -> BenchError {
         self.failed(format!("reply to `{op}`: expected {expected}, got {got}"))
     }
 
-    fn failed(&self, problem: String) -> Error {
-        Error::Engine { engine: self.engine.clone(), problem }
+    fn failed(&self, problem: String) -> BenchError {
+        BenchError::Engine { engine: self.engine.clone(), problem }
     }
 
-    fn exchange(&mut self, request: &Value, op: &str) -> Result<String> {
+    fn exchange(&mut self, request: &Value, op: &str) -> BenchResult<String> {
         if self.gone {
             return Err(self.ended(op));
         }
@@ -208,7 +212,7 @@ impl Worker {
         }
     }
 
-    fn ended(&mut self, op: &str) -> Error {
+    fn ended(&mut self, op: &str) -> BenchError {
         let until = Instant::now() + Duration::from_millis(500);
         // Its last words may be read a little later than its end is seen.
         let heard = |listener: &Option<JoinHandle<()>>| listener.as_ref().is_none_or(JoinHandle::is_finished);
@@ -239,7 +243,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         self.kill();
     }

@@ -11,7 +11,7 @@ const FEATURES: &str =
 
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct MachineInfo {
     /// Model name, with family, model and stepping where the kernel gives them.
     pub(crate) cpu: String,
     /// Threads that this process may use.
@@ -27,15 +27,11 @@ pub struct Machine {
     pub(crate) system: String,
 }
 
-impl Machine {
+impl MachineInfo {
     /// Reads `/proc`; what cannot be read is empty or 0.
     pub(crate) fn this() -> Self {
         let read = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
         let (cpu, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
-        let field = |text: &str, name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
-            line.map(|value| value.trim().to_owned()).unwrap_or_default()
-        };
         let flags = [field(&cpu, "flags"), field(&cpu, "Features")].join(" ");
         let has = |feature: &&str| flags.split(' ').any(|flag| flag == *feature);
         // The model name of a virtual machine may name no more than a family of products.
@@ -55,6 +51,12 @@ impl Machine {
     }
 }
 
+/// The value of a line `NAME : VALUE`; nothing where there is none.
+fn field(text: &str, name: &str) -> String {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
+    value.map(|value| value.trim().to_owned()).unwrap_or_default()
+}
+
 /// The source and the time of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInfo {
@@ -68,16 +70,9 @@ pub struct RunInfo {
 impl RunInfo {
     /// Now, and the commit of the working directory.
     pub(crate) fn now() -> Self {
-        let git = |arguments: &[&str]| {
-            let output =
-                Command::new("git").args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-            let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            output.status.success().then_some(text)
-        };
         let revision = git(&["rev-parse", "--short=9", "HEAD"]).map(|hash| {
-            let dirty =
-                git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
-            if dirty { hash + "-dirty" } else { hash }
+            let changes = git(&["status", "--porcelain", "--untracked-files=no"]);
+            if changes.is_some_and(|changes| !changes.is_empty()) { hash + "-dirty" } else { hash }
         });
         let unix_time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self { revision: revision.unwrap_or_else(|| "unknown".to_owned()), date: day(unix_time), unix_time }
@@ -87,6 +82,12 @@ impl RunInfo {
     pub(crate) fn record(&self, workload: &str) -> String {
         format!("{workload}-{}-{}", self.date, self.revision)
     }
+}
+
+/// What git says in the working directory; nothing where it fails.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The given number of threads; for 0 as many as this process may use.
@@ -102,11 +103,11 @@ pub(super) fn day(unix_time: u64) -> String {
 
 /// The conditions of a run of engines that open a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Conditions {
+pub struct RunConditions {
     pub(crate) workload: String,
     /// The model directory's name.
     pub(crate) model: String,
-    /// Where the engines computed.
+    /// Device on which the engines computed.
     pub(crate) device: String,
     /// Threads of every engine.
     pub(crate) threads: usize,
@@ -115,6 +116,6 @@ pub struct Conditions {
     /// Engines asked for.
     #[serde(skip)]
     pub(crate) asked: Vec<String>,
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineInfo,
     pub(crate) stamp: RunInfo,
 }

@@ -1,36 +1,74 @@
-//! The engines of a run, and one step for each in turn. An engine that fails leaves; the others go on. Only an interrupt ends the
-//! run.
+//! The engines of a run, and one step for each in turn. An engine that fails leaves; the others go on. Only an
+//! interrupt ends the run.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::error::{Error, Result};
+use dyad_command::JobCancellation;
 
-/// One engine's part in a run.
-pub(crate) trait EngineSession {
+use super::process::{WorkerProcess, WorkerPrograms};
+use crate::error::{BenchError, BenchResult};
+
+/// Which engines are compared, and how their workers are run.
+#[derive(Debug, Clone)]
+pub struct EngineSettings {
+    /// Names of the engines, in order.
+    pub engines: Vec<String>,
+    /// Where the programs of the workers are.
+    pub programs: WorkerPrograms,
+    /// Folder of scratch files, and of what is made once and kept.
+    pub cache: PathBuf,
+    /// Time for each answer of a worker.
+    pub deadline: Duration,
+    /// Ends the run.
+    pub cancel: JobCancellation,
+}
+
+/// The worker of one engine, and what a run knows of the engine so far.
+#[derive(Debug)]
+pub struct EngineSession<R> {
+    pub(crate) worker: WorkerProcess,
+    pub(crate) run: R,
+}
+
+impl<R> EngineSession<R> {
     /// The engine's name.
-    fn engine(&self) -> &str;
+    pub(crate) fn engine(&self) -> &str {
+        self.worker.engine()
+    }
+
+    /// Ends the worker, and gives what was measured.
+    pub(crate) fn close(self) -> R {
+        self.worker.quit();
+        self.run
+    }
 }
 
 /// The engines that are still measured, and those that failed.
-pub(crate) struct Runner<'a, S> {
-    pub(crate) sessions: Vec<S>,
+pub(crate) struct EngineRunner<'a, R> {
+    pub(crate) sessions: Vec<EngineSession<R>>,
     failures: Vec<(String, String)>,
     note: &'a dyn Fn(&str),
 }
 
-impl<'a, S: EngineSession> Runner<'a, S> {
-    /// Without engines; `note` hears which of them fail.
+impl<'a, R> EngineRunner<'a, R> {
+    /// A runner without engines; `note` hears which of them fail.
     pub(crate) fn new(note: &'a dyn Fn(&str)) -> Self {
         Self { sessions: Vec::new(), failures: Vec::new(), note }
     }
 
     /// Takes an engine in, or notes why it cannot be.
-    pub(crate) fn admit(&mut self, engine: &str, session: Result<S>) -> Result<()> {
+    pub(crate) fn admit(&mut self, engine: &str, session: BenchResult<EngineSession<R>>) -> BenchResult<()> {
         session.map(|session| self.sessions.push(session)).or_else(|error| self.fail(engine, error))
     }
 
     /// Does a step for every engine, beginning with another one each turn, so that none always follows the same one.
-    pub(crate) fn each(&mut self, turn: usize, mut step: impl FnMut(&mut S) -> Result<()>) -> Result<()> {
+    pub(crate) fn each(
+        &mut self,
+        turn: usize,
+        mut step: impl FnMut(&mut EngineSession<R>) -> BenchResult<()>,
+    ) -> BenchResult<()> {
         let mut failed = BTreeMap::new();
         let count = self.sessions.len();
         for at in (0..count).map(|position| (position + turn) % count) {
@@ -46,8 +84,8 @@ impl<'a, S: EngineSession> Runner<'a, S> {
     }
 
     /// Notes an engine's failure; an interrupt is nobody's failure and ends the run.
-    pub(crate) fn fail(&mut self, engine: &str, error: Error) -> Result<()> {
-        if matches!(error, Error::Interrupted) {
+    pub(crate) fn fail(&mut self, engine: &str, error: BenchError) -> BenchResult<()> {
+        if matches!(error, BenchError::Interrupted) {
             return Err(error);
         }
         (self.note)(&format!("{engine} failed: {error}"));
@@ -60,8 +98,8 @@ impl<'a, S: EngineSession> Runner<'a, S> {
         self.failures.iter().any(|(name, _)| name == engine)
     }
 
-    /// What each engine measured; then names and errors in the order of the failures.
-    pub(crate) fn close<E>(self, close: impl Fn(S) -> E) -> (Vec<E>, Vec<(String, String)>) {
-        (self.sessions.into_iter().map(close).collect(), self.failures)
+    /// Ends all workers: what each engine measured; then names and errors in the order of the failures.
+    pub(crate) fn close(self) -> (Vec<R>, Vec<(String, String)>) {
+        (self.sessions.into_iter().map(EngineSession::close).collect(), self.failures)
     }
 }

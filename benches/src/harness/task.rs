@@ -1,81 +1,82 @@
-//! A comparison of engines that open a model: shape by shape, open, warm up, interleaved passes, memory; then record, summary and
-//! table. What differs between tasks is in [`Task`].
+//! A comparison of engines that open a model: shape by shape, open, warm up, interleaved passes, memory; then record,
+//! summary and table. What differs between tasks is in [`BenchTask`].
 //!
-//! Every engine is in a process of its own at every shape. An engine that fails leaves its shape with its error; the others go on.
+//! Every engine is in a process of its own at every shape. An engine that fails leaves its shape with its error; the
+//! others go on.
 
 use std::fmt::Debug;
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::files::in_scratch;
-use super::output::{Row, Show, median, row, write_line};
-use super::process::{OURS, Worker};
-use super::run_info::{Conditions, Machine, RunInfo};
-use super::runner::{EngineSession, Runner};
-use super::serve::{Described, Memory, Opened};
-use super::workload::{Job, Shape, Workload};
-use crate::error::Result;
-
-/// A figure of an engine at a shape: its name in records, and its value.
-pub type Column<T> = (&'static str, fn(&At<'_, T>) -> Value);
+use super::measurement::Measurement;
+use super::process::OURS;
+use super::run_info::{MachineInfo, RunConditions, RunInfo};
+use super::runner::{EngineRunner, EngineSession};
+use super::serve::{EngineDescription, OpenedReply, WorkerMemory};
+use super::statistics::median;
+use super::table::{FigureRow, ShownColumn, TextTable, by_name, join_figures};
+use super::workload::{TaskJob, TaskShape, TaskWorkload};
+use crate::error::BenchResult;
 
 /// What is measured; a value is what all engines at one shape share.
-pub trait Task: Sized + Debug + 'static {
+pub trait BenchTask: Sized + Debug + 'static {
     /// A shape of its workloads.
-    type Shape: Shape;
+    type Shape: TaskShape;
     /// What an engine says of itself beyond name, version and settings.
-    type More: Debug + DeserializeOwned;
+    type Details: Debug + DeserializeOwned;
     /// What is known of an engine at a shape beyond times and memory.
     type Point: Debug + Default;
-    /// Figures beyond those that all tasks have.
-    const COLUMNS: &'static [Column<Self>];
-    /// The table for people: headings, columns, and how each is shown.
-    const TABLE: &'static [(&'static str, &'static str, Show)];
+    /// The table for people.
+    const TABLE: &'static [ShownColumn<'static>];
     /// Explains the table.
     const LEGEND: &'static str;
     /// The worker that measures the machine.
     const MACHINE: &'static str = "";
 
     /// Prepares a shape; files go to `scratch`.
-    fn prepare(job: &Job<'_, Self::Shape>, shape: &Self::Shape, scratch: &Path) -> Result<Self>;
+    fn prepare(job: &TaskJob<'_, Self::Shape>, shape: &Self::Shape, scratch: &Path) -> BenchResult<Self>;
     /// The inputs in words.
     fn describe(&self) -> String;
     /// The request that opens the model.
-    fn open(&self, job: &Job<'_, Self::Shape>) -> Value;
+    fn open(&self, job: &TaskJob<'_, Self::Shape>) -> Value;
     /// Has an engine load the inputs.
-    fn load(&self, session: &mut Session<Self>) -> Result<()>;
+    fn load(&self, session: &mut TaskSession<Self>) -> BenchResult<()>;
     /// One untimed pass, whose result is compared with the first engine's.
-    fn warm_up(&mut self, session: &mut Session<Self>) -> Result<()>;
+    fn warm_up(&mut self, session: &mut TaskSession<Self>) -> BenchResult<()>;
     /// One pass; its seconds.
-    fn pass(&self, session: &mut Session<Self>) -> Result<f64>;
+    fn pass(&self, session: &mut TaskSession<Self>) -> BenchResult<f64>;
     /// Measures what the machine can do, before each timed pass.
-    fn measure_machine(&mut self, _: &Job<'_, Self::Shape>, _: &[Session<Self>]) -> Result<()> {
+    fn measure_machine(&mut self, _: &TaskJob<'_, Self::Shape>, _: &[TaskSession<Self>]) -> BenchResult<()> {
         Ok(())
     }
-    /// After the last pass.
+    /// Ends what is not a session's, after the last pass.
     fn close(&mut self) {}
+    /// The figures of an engine, as a JSON object, beyond those that all tasks have; `first` is the engine that others
+    /// are compared with.
+    fn figures(&self, run: &EngineRun<Self>, first: &EngineRun<Self>) -> Value;
 }
 
 /// One engine at one shape.
 #[derive(Debug)]
-pub struct EngineRun<T: Task> {
+pub struct EngineRun<T: BenchTask> {
     /// Itself in words.
-    pub described: Described<T::More>,
+    pub described: EngineDescription<T::Details>,
     pub(crate) open_ms: f64,
     /// Seconds of each timed pass.
     pub(crate) seconds: Vec<f64>,
-    /// Before `open`, libraries loaded.
-    pub(crate) baseline: Memory,
-    /// After the timed passes; its peak is that of these passes alone.
-    pub(crate) served: Memory,
+    /// Memory before `open`, when the libraries are loaded.
+    pub(crate) baseline: WorkerMemory,
+    /// Memory after the timed passes; its peak is that of these passes alone.
+    pub(crate) served: WorkerMemory,
     /// What the task knows of it.
     pub point: T::Point,
 }
 
-impl<T: Task> EngineRun<T> {
+impl<T: BenchTask> EngineRun<T> {
     /// Seconds of the median pass.
     pub(crate) fn median_s(&self) -> f64 {
         median(&self.seconds).unwrap_or(f64::NAN)
@@ -83,35 +84,24 @@ impl<T: Task> EngineRun<T> {
 }
 
 /// An engine with an open model and loaded inputs.
-#[derive(Debug)]
-pub struct Session<T: Task> {
-    pub(crate) worker: Worker,
-    pub(crate) run: EngineRun<T>,
-}
+pub type TaskSession<T> = EngineSession<EngineRun<T>>;
 
-impl<T: Task> EngineSession for Session<T> {
-    fn engine(&self) -> &str {
-        self.worker.engine()
-    }
-}
-
-impl<T: Task> Session<T> {
-    fn start(job: &Job<'_, T::Shape>, task: &T, engine: &str) -> Result<Self> {
-        let mut worker = job.start(engine)?;
-        let described = worker.describe()?;
-        let baseline = worker.memory(true)?;
-        let Opened { open_ms } = worker.ask(&task.open(job))?;
-        let (served, point) = (baseline, T::Point::default());
-        let run = EngineRun { described, open_ms, seconds: Vec::new(), baseline, served, point };
-        let mut session = Self { worker, run };
-        task.load(&mut session)?;
-        Ok(session)
-    }
+/// Starts an engine, opens the model and loads the inputs.
+fn open_session<T: BenchTask>(job: &TaskJob<'_, T::Shape>, task: &T, engine: &str) -> BenchResult<TaskSession<T>> {
+    let mut worker = job.start(engine)?;
+    let described = worker.describe()?;
+    let baseline = worker.memory(true)?;
+    let OpenedReply { open_ms } = worker.ask(&task.open(job))?;
+    let (served, point) = (baseline, T::Point::default());
+    let run = EngineRun { described, open_ms, seconds: Vec::new(), baseline, served, point };
+    let mut session = EngineSession { worker, run };
+    task.load(&mut session)?;
+    Ok(session)
 }
 
 /// One shape.
 #[derive(Debug)]
-pub struct ShapeRun<T: Task> {
+pub struct ShapeRun<T: BenchTask> {
     pub(crate) name: String,
     pub(crate) task: T,
     /// Engines that were measured, in the order asked.
@@ -120,10 +110,16 @@ pub struct ShapeRun<T: Task> {
     pub failures: Vec<(String, String)>,
 }
 
-impl<T: Task> ShapeRun<T> {
+impl<T: BenchTask> ShapeRun<T> {
     /// One engine by name.
     pub fn engine(&self, name: &str) -> Option<&EngineRun<T>> {
         self.engines.iter().find(|run| run.described.engine == name)
+    }
+
+    /// Why an engine failed.
+    fn error(&self, name: &str) -> Option<Value> {
+        let (_, error) = self.failures.iter().find(|(engine, _)| engine == name)?;
+        Some(json!(error))
     }
 
     /// Speed of one engine over another's: the time of the other's median pass over its own.
@@ -134,82 +130,50 @@ impl<T: Task> ShapeRun<T> {
 
 /// A run.
 #[derive(Debug)]
-pub struct Measured<T: Task> {
-    pub(crate) conditions: Conditions,
-    /// In the workload's order.
+pub struct TaskMeasurement<T: BenchTask> {
+    pub(crate) conditions: RunConditions,
+    /// All shapes in the workload's order.
     pub shapes: Vec<ShapeRun<T>>,
 }
 
-/// One engine at one shape of a run: what a row is made of.
-#[derive(Debug)]
-pub struct At<'a, T: Task> {
-    pub(crate) conditions: &'a Conditions,
-    pub(crate) shape: &'a ShapeRun<T>,
-    pub(crate) run: &'a EngineRun<T>,
-}
-
-/// All columns: those that every task has, with the task's own between them.
-fn columns<T: Task>() -> Vec<Column<T>> {
-    let before: [Column<T>; 10] = [
-        ("date", |at| json!(at.conditions.stamp.date)),
-        ("revision", |at| json!(at.conditions.stamp.revision)),
-        ("workload", |at| json!(at.conditions.workload)),
-        ("model", |at| json!(at.conditions.model)),
-        ("device", |at| json!(at.conditions.device)),
-        ("threads", |at| json!(at.conditions.threads)),
-        ("shape", |at| json!(at.shape.name)),
-        ("engine", |at| json!(at.run.described.engine)),
-        ("version", |at| json!(at.run.described.version)),
-        ("settings", |at| json!(at.run.described.settings)),
-    ];
-    let after: [Column<T>; 7] = [
-        ("dyad_over", |at| {
-            let engine = &at.run.described.engine;
-            json!(at.shape.speed_ratio(OURS, engine).filter(|_| engine != OURS))
-        }),
-        // Of the passes, less what the process had before `open`.
-        ("peak_bytes", |at| json!(at.run.served.peak_bytes.saturating_sub(at.run.baseline.rss_bytes))),
-        ("baseline_bytes", |at| json!(at.run.baseline.rss_bytes)),
-        ("open_ms", |at| json!(at.run.open_ms)),
-        ("repeats", |at| json!(at.run.seconds.len())),
-        ("machine", |at| json!(at.conditions.machine.cpu)),
-        ("seconds", |at| json!(at.run.seconds)),
-    ];
-    before.into_iter().chain(T::COLUMNS.iter().copied()).chain(after).collect()
-}
-
 /// Runs a workload; `note` hears what is being done.
-pub fn run<T: Task>(job: &Job<'_, T::Shape>, note: &dyn Fn(&str)) -> Result<Measured<T>> {
-    let Workload { name, model, repeats, threads, shapes, .. } = job.workload;
-    let shapes = in_scratch(&job.cache, |scratch| {
-        let one = |shape: &T::Shape| {
+pub fn run<T: BenchTask>(job: &TaskJob<'_, T::Shape>, note: &dyn Fn(&str)) -> BenchResult<TaskMeasurement<T>> {
+    let TaskWorkload { name, model, repeats, threads, shapes, .. } = job.workload;
+    let shapes = in_scratch(&job.settings.cache, |scratch| {
+        let mut runs = Vec::new();
+        for shape in shapes {
             let task = T::prepare(job, shape, scratch)?;
             note(&format!("{}: {}", shape.name(), task.describe()));
-            measure(job, shape.name(), task, note)
-        };
-        shapes.iter().map(one).collect::<Result<_>>()
+            runs.push(measure(job, shape.name(), task, note)?);
+        }
+        Ok(runs)
     })?;
     let model = fs_err::canonicalize(model)?;
-    let conditions = Conditions {
+    let conditions = RunConditions {
         workload: name.clone(),
         model: model.file_name().unwrap_or(model.as_os_str()).to_string_lossy().into_owned(),
         device: job.device.clone(),
         threads: *threads,
         repeats: *repeats,
-        asked: job.engines.clone(),
-        machine: Machine::this(),
+        asked: job.settings.engines.clone(),
+        machine: MachineInfo::this(),
         stamp: RunInfo::now(),
     };
-    Ok(Measured { conditions, shapes })
+    Ok(TaskMeasurement { conditions, shapes })
 }
 
-fn measure<T: Task>(job: &Job<'_, T::Shape>, name: &str, mut task: T, note: &dyn Fn(&str)) -> Result<ShapeRun<T>> {
-    let (mut runner, repeats) = (Runner::new(note), job.workload.repeats);
-    for engine in &job.engines {
-        runner.admit(engine, Session::start(job, &task, engine))?;
+fn measure<T: BenchTask>(
+    job: &TaskJob<'_, T::Shape>,
+    name: &str,
+    mut task: T,
+    note: &dyn Fn(&str),
+) -> BenchResult<ShapeRun<T>> {
+    let (mut runner, repeats) = (EngineRunner::new(note), job.workload.repeats);
+    for engine in &job.settings.engines {
+        runner.admit(engine, open_session(job, &task, engine))?;
     }
     runner.each(0, |session| {
-        note(&format!("{}: warming up", session.worker.engine()));
+        note(&format!("{}: warming up", session.engine()));
         task.warm_up(session)?;
         // A new peak of memory begins.
         session.worker.memory(true).map(drop)
@@ -228,80 +192,110 @@ fn measure<T: Task>(job: &Job<'_, T::Shape>, name: &str, mut task: T, note: &dyn
         session.run.served = session.worker.memory(false)?;
         Ok(())
     })?;
-    let (engines, failures) = runner.close(|session| {
-        session.worker.quit();
-        session.run
-    });
+    let (engines, failures) = runner.close();
     Ok(ShapeRun { name: name.to_owned(), task, engines, failures })
 }
 
-impl<T: Task> Measured<T> {
-    fn row(&self, shape: &ShapeRun<T>, run: &EngineRun<T>) -> Row {
-        row(&columns::<T>(), &At { conditions: &self.conditions, shape, run })
-    }
-
-    /// `points.csv`: a row per shape and engine, for later runs to be compared with.
-    pub(crate) fn points(&self) -> Vec<Row> {
-        self.shapes.iter().flat_map(|shape| shape.engines.iter().map(|run| self.row(shape, run))).collect()
-    }
-
-    /// `summary.json`: the conditions; `ratios`, which are speeds of each engine of ours over each peer's, medians over the passes,
-    /// by shape; all figures of each engine by shape; and failures.
-    pub fn summary(&self) -> Value {
-        let per_shape = |figure: &dyn Fn(&ShapeRun<T>) -> Option<Value>| -> Value {
-            self.shapes
-                .iter()
-                .filter_map(|shape| Some((shape.name.clone(), figure(shape)?)))
-                .collect::<Map<_, _>>()
-                .into()
-        };
-        let named = |names: &[&String], value: &dyn Fn(&str) -> Value| -> Value {
-            let filled =
-                names.iter().map(|name| ((*name).clone(), value(name))).filter(|(_, value)| *value != json!({}));
-            filled.collect::<Map<_, _>>().into()
-        };
-        let (ours, peers): (Vec<&String>, Vec<&String>) =
-            self.conditions.asked.iter().partition(|name| T::Shape::OWN.contains(&name.as_str()));
-        let over =
-            |ours: &str| named(&peers, &|peer| per_shape(&|shape| shape.speed_ratio(ours, peer).map(Value::from)));
-        let failures: Vec<&String> =
-            self.shapes.iter().flat_map(|shape| &shape.failures).map(|(name, _)| name).collect();
-        let error =
-            |name: &str| per_shape(&|shape| Some(json!(shape.failures.iter().find(|(engine, _)| engine == name)?.1)));
-        let mut summary = json!(self.conditions);
-        summary["ratios"] = named(&ours, &over);
-        summary["engines"] = named(&self.conditions.asked.iter().collect::<Vec<_>>(), &|name| {
-            per_shape(&|shape| Some(self.row(shape, shape.engine(name)?).into()))
+impl<T: BenchTask> TaskMeasurement<T> {
+    /// A row of `points.csv`: the figures that every task has, with the task's own between them.
+    fn row(&self, shape: &ShapeRun<T>, run: &EngineRun<T>) -> FigureRow {
+        let RunConditions { workload, model, device, threads, machine, stamp, .. } = &self.conditions;
+        let EngineRun { described, open_ms, seconds, baseline, served, .. } = run;
+        let engine = &described.engine;
+        let conditions = json!({
+            "date": stamp.date,
+            "revision": stamp.revision,
+            "workload": workload,
+            "model": model,
+            "device": device,
+            "threads": threads,
+            "shape": shape.name,
+            "engine": engine,
+            "version": described.version,
+            "settings": described.settings,
         });
-        summary["failures"] = named(&failures, &error);
+        let common = json!({
+            "dyad_over": shape.speed_ratio(OURS, engine).filter(|_| engine != OURS),
+            // Of the passes, less what the process had before `open`.
+            "peak_bytes": served.peak_bytes.saturating_sub(baseline.rss_bytes),
+            "baseline_bytes": baseline.rss_bytes,
+            "open_ms": open_ms,
+            "repeats": seconds.len(),
+            "machine": machine.cpu,
+            "seconds": seconds,
+        });
+        let first = shape.engines.first().unwrap_or(run);
+        join_figures([conditions, shape.task.figures(run, first), common])
+    }
+
+    /// A figure of each shape that has it, by the names of the shapes.
+    fn per_shape(&self, figure: impl Fn(&ShapeRun<T>) -> Option<Value>) -> Value {
+        by_name(self.shapes.iter().filter_map(|shape| Some((shape.name.clone(), figure(shape)?))))
+    }
+}
+
+/// The figures of engines by their names; those without any figure are left out.
+fn per_engine<'a>(names: impl IntoIterator<Item = &'a String>, figures: impl Fn(&str) -> Value) -> Value {
+    let all = names.into_iter().map(|name| (name.clone(), figures(name)));
+    by_name(all.filter(|(_, figures)| *figures != json!({})))
+}
+
+impl<T: BenchTask> Measurement for TaskMeasurement<T> {
+    fn record_name(&self) -> String {
+        self.conditions.stamp.record(&self.conditions.workload)
+    }
+
+    /// The conditions; `ratios`, which are speeds of each engine of ours over each peer's, medians over the passes, by
+    /// shape; all figures of each engine by shape; and failures.
+    fn summary(&self) -> Value {
+        let asked = &self.conditions.asked;
+        let is_own = |name: &&String| T::Shape::OWN.contains(&name.as_str());
+        let (ours, peers): (Vec<&String>, Vec<&String>) = asked.iter().partition(is_own);
+        let failed = self.shapes.iter().flat_map(|shape| &shape.failures).map(|(name, _)| name);
+        let mut summary = json!(self.conditions);
+        summary["ratios"] = per_engine(ours, |ours| {
+            per_engine(peers.iter().copied(), |peer| {
+                self.per_shape(|shape| shape.speed_ratio(ours, peer).map(Value::from))
+            })
+        });
+        summary["engines"] =
+            per_engine(asked, |name| self.per_shape(|shape| Some(self.row(shape, shape.engine(name)?).into())));
+        summary["failures"] = per_engine(failed, |name| self.per_shape(|shape| shape.error(name)));
         summary
     }
 
-    /// Engines that were asked for and failed somewhere, as `engine at shape`.
-    pub fn failed(&self) -> Vec<String> {
-        let of = |shape: &ShapeRun<T>| {
-            let asked = shape.failures.iter().filter(|(engine, _)| self.conditions.asked.contains(engine));
-            asked.map(|(engine, _)| format!("{engine} at {}", shape.name)).collect::<Vec<_>>()
-        };
-        self.shapes.iter().flat_map(of).collect()
+    /// `points.csv`: a row per shape and engine.
+    fn files(&self) -> Vec<(&'static str, Vec<FigureRow>)> {
+        let mut rows = Vec::new();
+        for shape in &self.shapes {
+            rows.extend(shape.engines.iter().map(|run| self.row(shape, run)));
+        }
+        vec![("points.csv", rows)]
     }
 
-    /// Writes the figures for people: a table per shape.
-    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
-        let Conditions { workload, model, device, threads, repeats, machine, asked, .. } = &self.conditions;
-        let width = asked.iter().map(String::len).max().unwrap_or(0) + 2;
+    /// A table per shape.
+    fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
+        let RunConditions { workload, model, device, threads, repeats, machine, .. } = &self.conditions;
         writeln!(out, "{workload}: {model} on {device}, {threads} threads, {repeats} repeats, {}", machine.cpu)?;
         for shape in &self.shapes {
             writeln!(out, "\n{}: {}", shape.name, shape.task.describe())?;
-            write_line(out, width, "", T::TABLE.iter().map(|(heading, ..)| *heading))?;
+            let mut table = TextTable::of_columns("", T::TABLE);
             for run in &shape.engines {
-                let row = self.row(shape, run);
-                let figure = |column: &str| row.get(column).unwrap_or(&Value::Null);
-                let figures = T::TABLE.iter().map(|(_, column, show)| show.text(figure(column)));
-                write_line(out, width, &run.described.engine, figures)?;
+                table.push_row(&run.described.engine, T::TABLE, &self.row(shape, run));
             }
+            table.write(out)?;
             shape.failures.iter().try_for_each(|(engine, error)| writeln!(out, "{engine} failed: {error}"))?;
         }
         writeln!(out, "\nMedians; dyad over: speed, above 1 is faster. {}", T::LEGEND)
+    }
+
+    /// Engines as `engine at shape`.
+    fn failed(&self) -> Vec<String> {
+        let mut failed = Vec::new();
+        for shape in &self.shapes {
+            let asked = shape.failures.iter().filter(|(engine, _)| self.conditions.asked.contains(engine));
+            failed.extend(asked.map(|(engine, _)| format!("{engine} at {}", shape.name)));
+        }
+        failed
     }
 }

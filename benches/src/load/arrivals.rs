@@ -22,7 +22,7 @@ pub(crate) enum Arrivals {
 
 /// The times of arrivals, from the beginning of a pass; endless.
 #[derive(Debug)]
-pub(super) struct Times {
+pub(super) struct ArrivalTimes {
     arrivals: Arrivals,
     rate: f64,
     random: Xoshiro256PlusPlus,
@@ -30,14 +30,14 @@ pub(super) struct Times {
     now: f64,
 }
 
-impl Times {
+impl ArrivalTimes {
     /// `rate` arrivals per second, above 0.
     pub(super) fn new(arrivals: Arrivals, rate: f64, seed: u64) -> Self {
         Self { arrivals, rate, random: Xoshiro256PlusPlus::seed_from_u64(seed), now: 0.0 }
     }
 }
 
-impl Iterator for Times {
+impl Iterator for ArrivalTimes {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -52,22 +52,22 @@ impl Iterator for Times {
 
 /// A question in a kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct AskedQuestion {
     pub(super) kind: usize,
     pub(super) question: usize,
 }
 
-/// What is asked, one after the other; endless. Kinds by their weights; each kind goes through all questions in an order of its own
-/// before it repeats one.
+/// What is asked, one after the other; endless. Kinds by their weights; each kind goes through all questions in an
+/// order of its own before it repeats one.
 #[derive(Debug)]
-pub(super) struct Mix {
+pub(super) struct RequestMix {
     random: Xoshiro256PlusPlus,
     kinds: Option<WeightedIndex<f64>>,
-    /// By kind: the questions' order, and the place in it.
+    /// The order of the questions in each kind, and the place in it.
     orders: Vec<(Vec<usize>, usize)>,
 }
 
-impl Mix {
+impl RequestMix {
     /// Weights are above 0, and there is at least one question.
     pub(super) fn new(weights: &[f64], questions: usize, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -80,11 +80,11 @@ impl Mix {
         Self { random, kinds: WeightedIndex::new(weights).ok(), orders }
     }
 
-    pub(super) fn next(&mut self) -> Ask {
+    pub(super) fn next(&mut self) -> AskedQuestion {
         let kind = self.kinds.as_ref().map_or(0, |kinds| kinds.sample(&mut self.random));
-        let Some((order, at)) = self.orders.get_mut(kind) else { return Ask { kind, question: 0 } };
+        let Some((order, at)) = self.orders.get_mut(kind) else { return AskedQuestion { kind, question: 0 } };
         let question = order.get(*at).copied().unwrap_or(0);
         *at = (*at + 1) % order.len().max(1);
-        Ask { kind, question }
+        AskedQuestion { kind, question }
     }
 }

@@ -1,4 +1,5 @@
-//! One pass: requests sent at their times whatever the engine does (open loop), or by clients that wait for their replies (closed loop).
+//! One pass: requests sent at their times whatever the engine does (open loop), or by clients that wait for their
+//! replies (closed loop).
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,23 +9,23 @@ use std::time::{Duration, Instant};
 
 use dyad_command::JobCancellation;
 
-use super::arrivals::{Ask, Mix, Times};
-use super::tally::{NOT_SENT, Reply, Sent, Tally, UNANSWERED, failed};
-use crate::error::{Result, check};
+use super::arrivals::{ArrivalTimes, AskedQuestion, RequestMix};
+use super::tally::{LoadReply, NOT_SENT, RequestTally, SentAt, UNANSWERED, failed};
+use crate::error::{BenchResult, check};
 
-/// Between two looks at the cancellation.
+/// Time between two looks at the cancellation.
 const TICK: Duration = Duration::from_millis(20);
-/// After their deadline, for replies that are still to come.
+/// Time after their deadline for replies that are still to come.
 const DRAIN: Duration = Duration::from_secs(20);
 /// Slack of the thread that sends, in place of the kernel's 50 microseconds, which every latency would have on top.
 const TIMER_SLACK: Option<NonZeroU64> = NonZeroU64::new(1_000);
 
 /// Receives the replies of a call, one to each of its requests.
-pub(super) type Done = Box<dyn FnOnce(Vec<Reply>) + Send>;
+pub(super) type ReplyReceiver = Box<dyn FnOnce(Vec<LoadReply>) + Send>;
 
 /// The process that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Process {
+pub(super) enum AnsweringProcess {
     /// This one, which also asks.
     Own,
     /// A server that was started here.
@@ -34,12 +35,12 @@ pub(super) enum Process {
 }
 
 /// What is measured.
-pub(super) trait Target: Send + Sync {
+pub(super) trait LoadTarget: Send + Sync {
     /// Begins a call with these requests, and returns at once; `done` is called later, on any thread.
-    fn start(&self, asks: &[Ask], done: Done);
+    fn start(&self, asks: &[AskedQuestion], done: ReplyReceiver);
 
     /// Whose memory and processor time the answers take.
-    fn process(&self) -> Process;
+    fn process(&self) -> AnsweringProcess;
 
     /// Requests of a call.
     fn batch(&self) -> usize {
@@ -49,11 +50,11 @@ pub(super) trait Target: Send + Sync {
 
 /// What all passes share.
 #[derive(Debug, Clone)]
-pub(super) struct Pass {
+pub(super) struct LoadPass {
     /// Requests meant to be sent before do not count.
     pub(super) warm_up: Duration,
     pub(super) measured: Duration,
-    /// Of each request.
+    /// Time for each request.
     pub(super) deadline: Duration,
     /// Requests that may be under way.
     pub(super) max_in_flight: usize,
@@ -65,22 +66,22 @@ pub(super) struct Pass {
 }
 
 /// A pass that is under way.
-pub(super) struct Running {
+pub(super) struct RunningPass {
     start: Instant,
-    pass: Pass,
+    pass: LoadPass,
     in_flight: AtomicUsize,
-    tally: Mutex<Tally>,
-    mix: Mutex<Mix>,
+    tally: Mutex<RequestTally>,
+    mix: Mutex<RequestMix>,
 }
 
-impl Running {
-    fn new(pass: &Pass, mix: Mix) -> Result<Arc<Self>> {
+impl RunningPass {
+    fn new(pass: &LoadPass, mix: RequestMix) -> BenchResult<Arc<Self>> {
         let tally = Mutex::new(pass.tally()?);
         let (in_flight, mix) = (AtomicUsize::new(0), Mutex::new(mix));
         Ok(Arc::new(Self { start: Instant::now(), pass: pass.clone(), in_flight, tally, mix }))
     }
 
-    fn record(&self, asks: &[Ask], sent: Sent, replies: Vec<Reply>) {
+    fn record(&self, asks: &[AskedQuestion], sent: SentAt, replies: Vec<LoadReply>) {
         let now = self.start.elapsed();
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         for (ask, reply) in asks.iter().zip(replies) {
@@ -89,7 +90,7 @@ impl Running {
     }
 
     /// The requests of the next call.
-    fn asks(&self, count: usize) -> Vec<Ask> {
+    fn asks(&self, count: usize) -> Vec<AskedQuestion> {
         let mut mix = self.mix.lock().unwrap_or_else(PoisonError::into_inner);
         (0..count).map(|_| mix.next()).collect()
     }
@@ -97,13 +98,13 @@ impl Running {
     /// Makes a call that was meant to be made at `intended`, and then calls `after`.
     fn send(
         self: &Arc<Self>,
-        target: &dyn Target,
-        asks: &[Ask],
+        target: &dyn LoadTarget,
+        asks: &[AskedQuestion],
         intended: Option<Duration>,
         after: impl FnOnce() + Send + 'static,
     ) {
         let (running, sent, of_call) = (Arc::clone(self), self.start.elapsed(), asks.to_vec());
-        let sent = Sent { intended: intended.unwrap_or(sent), sent };
+        let sent = SentAt { intended: intended.unwrap_or(sent), sent };
         let done = move |replies| {
             running.record(&of_call, sent, replies);
             after();
@@ -114,7 +115,7 @@ impl Running {
     }
 
     /// Waits until a time of the pass.
-    fn sleep_until(&self, time: Duration) -> Result<()> {
+    fn sleep_until(&self, time: Duration) -> BenchResult<()> {
         loop {
             check(&self.pass.cancel)?;
             let left = time.saturating_sub(self.start.elapsed());
@@ -126,7 +127,7 @@ impl Running {
     }
 
     /// Waits for the replies to what is under way, and counts those that do not come.
-    pub(super) fn finish(&self) -> Result<Tally> {
+    pub(super) fn finish(&self) -> BenchResult<RequestTally> {
         let until = self.start.elapsed() + self.pass.deadline + DRAIN;
         while self.in_flight.load(Ordering::SeqCst) > 0 && self.start.elapsed() < until {
             check(&self.pass.cancel)?;
@@ -135,29 +136,40 @@ impl Running {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.start.elapsed();
         for _ in 0..self.in_flight.load(Ordering::SeqCst) {
-            let (ask, sent) = (Ask { kind: 0, question: 0 }, Sent { intended: now, sent: now });
-            tally.record(ask, sent, now, Reply::Failed(UNANSWERED.into()));
+            let (ask, sent) = (AskedQuestion { kind: 0, question: 0 }, SentAt { intended: now, sent: now });
+            tally.record(ask, sent, now, LoadReply::Failed(UNANSWERED.into()));
         }
         Ok(std::mem::replace(&mut tally, self.pass.tally()?))
     }
 }
 
-impl Pass {
-    pub(super) fn tally(&self) -> Result<Tally> {
-        let tally = Tally::new(self.warm_up, self.deadline, self.kinds, self.questions)?;
+impl LoadPass {
+    pub(super) fn tally(&self) -> BenchResult<RequestTally> {
+        let tally = RequestTally::new(self.warm_up, self.deadline, self.kinds, self.questions)?;
         if self.has_windows { tally.with_windows(self.measured) } else { Ok(tally) }
     }
 
-    /// Makes calls at `times`. One that is due while too many requests are under way is not made, and its requests count as failed.
-    pub(super) fn open(&self, target: &dyn Target, times: Times, mix: Mix) -> Result<Tally> {
+    /// Makes calls at `times`. One that is due while too many requests are under way is not made, and its requests
+    /// count as failed.
+    pub(super) fn open(
+        &self,
+        target: &dyn LoadTarget,
+        times: ArrivalTimes,
+        mix: RequestMix,
+    ) -> BenchResult<RequestTally> {
         self.send_all(target, times, mix)?.finish()
     }
 
     /// The same, without the wait for the last replies.
-    pub(super) fn send_all(&self, target: &dyn Target, times: Times, mix: Mix) -> Result<Arc<Running>> {
+    pub(super) fn send_all(
+        &self,
+        target: &dyn LoadTarget,
+        times: ArrivalTimes,
+        mix: RequestMix,
+    ) -> BenchResult<Arc<RunningPass>> {
         #[cfg(target_os = "linux")]
         let _ = rustix::thread::set_current_timer_slack(TIMER_SLACK);
-        let running = Running::new(self, mix)?;
+        let running = RunningPass::new(self, mix)?;
         let end = self.warm_up + self.measured;
         for intended in times.take_while(|time| *time < end) {
             running.sleep_until(intended)?;
@@ -169,7 +181,7 @@ impl Pass {
             if running.in_flight.load(Ordering::SeqCst) + asks.len() <= self.max_in_flight {
                 running.send(target, &asks, Some(intended), || ());
             } else {
-                let sent = Sent { intended, sent: running.start.elapsed() };
+                let sent = SentAt { intended, sent: running.start.elapsed() };
                 running.record(&asks, sent, failed(asks.len(), NOT_SENT));
             }
         }
@@ -177,8 +189,13 @@ impl Pass {
     }
 
     /// Lets `clients` make one call after the other, each as soon as it has the reply to the one before.
-    pub(super) fn closed(&self, target: &Arc<dyn Target>, clients: usize, mix: Mix) -> Result<Tally> {
-        let running = Running::new(self, mix)?;
+    pub(super) fn closed(
+        &self,
+        target: &Arc<dyn LoadTarget>,
+        clients: usize,
+        mix: RequestMix,
+    ) -> BenchResult<RequestTally> {
+        let running = RunningPass::new(self, mix)?;
         for _ in 0..clients {
             ask_on(&running, target);
         }
@@ -188,7 +205,7 @@ impl Pass {
 }
 
 /// The next call of a client, and so on until the end of the pass.
-fn ask_on(running: &Arc<Running>, target: &Arc<dyn Target>) {
+fn ask_on(running: &Arc<RunningPass>, target: &Arc<dyn LoadTarget>) {
     if running.start.elapsed() >= running.pass.warm_up + running.pass.measured {
         return;
     }

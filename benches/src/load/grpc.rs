@@ -1,7 +1,7 @@
 //! A server over gRPC: requests that are encoded before anything is measured, and of replies no more than keys.
 //!
-//! The client shares the machine with the server, so it does as little as it can: a request is copied from bytes, and of a reply it reads
-//! what recall and the classes of replies need.
+//! The client shares the machine with the server, so it does as little as it can: a request is copied from bytes, and
+//! of a reply it reads what recall and the classes of replies need.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -9,26 +9,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::{BufMut as _, Bytes};
 use dyad_proto::client::{ClientConfig, ClientConnection, ClientError, connect};
 use dyad_proto::limits::MAX_MESSAGE_BYTES;
 use prost::Message;
+use prost::bytes::{BufMut as _, Bytes};
 use tokio::runtime::Handle;
 use tonic::client::Grpc as Caller;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Request, Status};
 
-use super::arrivals::Ask;
-use super::drive::{Done, Process, Target};
-use super::questions::{Form, Requests};
-use super::server::Server;
-use super::tally::{DEGRADED, Reply, failed};
-use super::workload::Workload;
-use crate::error::Result;
+use super::arrivals::AskedQuestion;
+use super::drive::{AnsweringProcess, LoadTarget, ReplyReceiver};
+use super::questions::{LoadRequests, QuestionForm};
+use super::server::LoadServer;
+use super::tally::{DEGRADED, LoadReply, failed};
+use super::workload::LoadWorkload;
+use crate::error::BenchResult;
 
 /// A server over gRPC; nothing is retried.
-pub(super) struct Grpc {
+pub(super) struct GrpcTarget {
     connections: Vec<ClientConnection>,
     next: AtomicUsize,
     /// Each question in each kind, as a message.
@@ -37,39 +37,40 @@ pub(super) struct Grpc {
     /// Requests of a call of `SearchBatch`; none: calls of `Search`.
     batch: Option<usize>,
     url: Arc<str>,
-    process: Process,
+    process: AnsweringProcess,
     deadline: Duration,
     runtime: Handle,
 }
 
-impl Grpc {
+impl GrpcTarget {
     pub(super) fn connect(
-        server: &Server,
-        workload: &Workload,
-        (requests, form): (&Requests, Form),
+        server: &LoadServer,
+        workload: &LoadWorkload,
+        requests: &LoadRequests,
+        form: QuestionForm,
         batch: Option<usize>,
         runtime: &Handle,
-    ) -> Result<Self> {
+    ) -> BenchResult<Self> {
         let deadline = workload.deadline();
         let config = ClientConfig { call_timeout: deadline, attempts: 1, ..ClientConfig::default() };
         let connect = |_| Ok(runtime.block_on(connect(&server.url, &config))?);
-        let connections = (0..workload.connections).map(connect).collect::<Result<_>>()?;
+        let connections = (0..workload.connections).map(connect).collect::<BenchResult<_>>()?;
         let questions = requests.questions.queries.len();
-        let asks =
-            (0..requests.kinds.len()).flat_map(|kind| (0..questions).map(move |question| Ask { kind, question }));
+        let asks = (0..requests.kinds.len())
+            .flat_map(|kind| (0..questions).map(move |question| AskedQuestion { kind, question }));
         let encoded = asks.map(|ask| requests.request(ask, form).encode_to_vec().into()).collect();
-        let process = server.process().map_or(Process::Unknown, Process::Server);
+        let process = server.process().map_or(AnsweringProcess::Unknown, AnsweringProcess::Server);
         let (next, url, runtime) = (AtomicUsize::new(0), server.url.as_str().into(), runtime.clone());
         Ok(Self { connections, next, encoded, questions, batch, url, process, deadline, runtime })
     }
 
-    fn message(&self, ask: Ask) -> Bytes {
+    fn message(&self, ask: AskedQuestion) -> Bytes {
         self.encoded.get(ask.kind * self.questions + ask.question).cloned().unwrap_or_default()
     }
 }
 
-impl Target for Grpc {
-    fn start(&self, asks: &[Ask], done: Done) {
+impl LoadTarget for GrpcTarget {
+    fn start(&self, asks: &[AskedQuestion], done: ReplyReceiver) {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len().max(1);
         let Some(channel) = self.connections.get(at).cloned() else { return };
         let (url, deadline, count) = (Arc::clone(&self.url), self.deadline, asks.len());
@@ -80,7 +81,7 @@ impl Target for Grpc {
             self.runtime.spawn(async move {
                 done(match call::<BatchResponse>(channel, SEARCH_BATCH, message, deadline).await {
                     Ok(batch) if batch.responses.len() == count => {
-                        batch.responses.into_iter().map(Reply::from).collect()
+                        batch.responses.into_iter().map(LoadReply::from).collect()
                     }
                     Ok(_) => failed(count, "invalid reply"),
                     Err(status) => failed(count, class(status)),
@@ -97,7 +98,7 @@ impl Target for Grpc {
         }
     }
 
-    fn process(&self) -> Process {
+    fn process(&self) -> AnsweringProcess {
         self.process
     }
 
@@ -131,14 +132,14 @@ async fn call<R: Message + Default + 'static>(
     caller.ready().await.map_err(|error| Status::unknown(format!("the connection is not ready: {error}")))?;
     let mut request = Request::new(message);
     request.set_timeout(deadline);
-    let codec = Encoded(PhantomData);
+    let codec = EncodedCodec(PhantomData);
     Ok(caller.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
 }
 
 /// Messages that are encoded already; replies as `R`.
-struct Encoded<R>(PhantomData<R>);
+struct EncodedCodec<R>(PhantomData<R>);
 
-impl<R: Message + Default + 'static> Codec for Encoded<R> {
+impl<R: Message + Default + 'static> Codec for EncodedCodec<R> {
     type Encode = Bytes;
     type Decode = R;
     type Encoder = Self;
@@ -153,7 +154,7 @@ impl<R: Message + Default + 'static> Codec for Encoded<R> {
     }
 }
 
-impl<R> Encoder for Encoded<R> {
+impl<R> Encoder for EncodedCodec<R> {
     type Item = Bytes;
     type Error = Status;
 
@@ -163,7 +164,7 @@ impl<R> Encoder for Encoded<R> {
     }
 }
 
-impl<R: Message + Default> Decoder for Encoded<R> {
+impl<R: Message + Default> Decoder for EncodedCodec<R> {
     type Item = R;
     type Error = Status;
 
@@ -179,30 +180,30 @@ struct BatchRequest {
     requests: Vec<Bytes>,
 }
 
-/// Of `SearchBatchResponse`.
+/// What is read of `SearchBatchResponse`.
 #[derive(Clone, PartialEq, Message)]
 struct BatchResponse {
     #[prost(message, repeated, tag = "1")]
     responses: Vec<Response>,
 }
 
-/// Of `SearchResponse`: the decoder skips all other fields.
+/// What is read of `SearchResponse`: the decoder skips all other fields.
 #[derive(Clone, PartialEq, Message)]
 struct Response {
     #[prost(message, repeated, tag = "1")]
-    hits: Vec<Hit>,
+    hits: Vec<HitKey>,
     #[prost(bool, tag = "5")]
     degraded: bool,
 }
 
-/// Of `Hit`.
+/// What is read of `Hit`.
 #[derive(Clone, PartialEq, Message)]
-struct Hit {
+struct HitKey {
     #[prost(string, tag = "2")]
     key: String,
 }
 
-impl From<Response> for Reply {
+impl From<Response> for LoadReply {
     fn from(response: Response) -> Self {
         if response.degraded {
             return Self::Failed(DEGRADED.into());
@@ -240,8 +241,8 @@ mod tests {
         let responses = vec![response(&["x", "y"], false), response(&["z"], true)];
         let message = v1::SearchBatchResponse { responses }.encode_to_vec();
         let batch = BatchResponse::decode(message.as_slice()).unwrap();
-        let replies: Vec<Reply> = batch.responses.into_iter().map(Reply::from).collect();
-        assert!(matches!(&replies[..], [Reply::Answered(keys), Reply::Failed(class)]
+        let replies: Vec<LoadReply> = batch.responses.into_iter().map(LoadReply::from).collect();
+        assert!(matches!(&replies[..], [LoadReply::Answered(keys), LoadReply::Failed(class)]
             if keys == &["x", "y"] && class == DEGRADED));
     }
 }

@@ -1,4 +1,5 @@
-//! Load on a served index, and on the layers below it: an open loop of arrivals, whatever the server does, or clients that wait.
+//! Load on a served index, and on the layers below it: an open loop of arrivals, whatever the server does, or clients
+//! that wait.
 //!
 //! | file | contents |
 //! |---|---|
@@ -19,8 +20,9 @@
 //! | `run.rs` | a run: all engines in turn |
 //! | `report.rs` | summary and table |
 //!
-//! Latency is counted from the moment a request was meant to be sent, so that a server that stalls is charged for all that would have been
-//! asked meanwhile ("coordinated omission", Tene 2013); the time from the real start is kept next to it.
+//! Latency is counted from the moment a request was meant to be sent, so that a server that stalls is charged for all
+//! that would have been asked meanwhile ("coordinated omission", Tene 2013); the time from the real start is kept next
+//! to it.
 
 mod arrivals;
 mod drive;
@@ -41,7 +43,7 @@ mod tests;
 mod truth;
 mod workload;
 
-pub use engines::Place;
-pub use passes::{Job, Load};
-pub use run::{Measured, run};
-pub use workload::Workload;
+pub use engines::ServerPlace;
+pub use passes::{LoadJob, LoadPlan};
+pub use run::{LoadMeasurement, run};
+pub use workload::LoadWorkload;

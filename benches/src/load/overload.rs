@@ -1,19 +1,19 @@
-//! More than an engine can answer: what it still answers in time, how fast it refuses the rest, its memory meanwhile, and when latency
-//! is back afterwards.
+//! More than an engine can answer: what it still answers in time, how fast it refuses the rest, its memory meanwhile,
+//! and when latency is back afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::drive::{Pass, Process, Target};
-use super::passes::{Passes, Step};
+use super::drive::{AnsweringProcess, LoadPass, LoadTarget};
+use super::passes::{LoadPasses, LoadStep};
 use super::server::resident_bytes;
-use super::tally::{ANSWERED, NOT_SENT, REFUSED, Tally, WINDOW, Window, milliseconds};
-use crate::error::{Error, Result};
-use crate::harness::Row;
+use super::tally::{ANSWERED, NOT_SENT, REFUSED, ReplyClass, RequestTally, TallyWindow, WINDOW, milliseconds};
+use crate::error::{BenchError, BenchResult};
+use crate::harness::{FigureRow, by_name, join_figures};
 
 /// Rate before and after, as a share of the capacity.
 const CALM: f64 = 0.5;
@@ -22,28 +22,29 @@ const CALM_S: f64 = 10.0;
 /// Latency is back where p99 of a window is at most this many times the highest of a window before.
 const BACK: f64 = 1.5;
 
-/// Half of the capacity, then `factor` times as much as it, then half again. The figures of the overload, and all else that is to say.
+/// Half of the capacity, then `factor` times as much as it, then half again. The figures of the overload, and all else
+/// that is to say.
 pub(super) fn overload(
-    run: &Passes<'_>,
+    run: &LoadPasses<'_>,
     name: &str,
-    target: &Arc<dyn Target>,
+    target: &Arc<dyn LoadTarget>,
     factor: f64,
     capacity: Option<f64>,
-) -> Result<(Row, Value)> {
+) -> BenchResult<(FigureRow, Value)> {
     let job = run.job;
     let measured = || {
-        let all = run.measure(target, Step::Clients(job.workload.clients), 0)?;
-        Ok::<_, Error>(all.count(ANSWERED) as f64 / job.seconds)
+        let all = run.measure(target, LoadStep::Clients(job.workload.clients), 0)?;
+        Ok::<_, BenchError>(all.count(ANSWERED) as f64 / job.seconds)
     };
     let capacity = capacity.map_or_else(measured, Ok)?;
     if capacity <= 0.0 {
         let problem = "no answer, so there is no capacity. Use a longer deadline, or give --capacity";
-        return Err(Error::Engine { engine: name.to_owned(), problem: problem.to_owned() });
+        return Err(BenchError::Engine { engine: name.to_owned(), problem: problem.to_owned() });
     }
     (run.note)(&format!("{name}: capacity {capacity:.0} per second, before the overload"));
     let asked = target.as_ref();
     let (calm, rate, calm_s) = (CALM * capacity, factor * capacity, job.seconds.min(CALM_S));
-    let calm_pass = |warm_up| Pass { has_windows: true, ..run.pass(warm_up, calm_s) };
+    let calm_pass = |warm_up| LoadPass { has_windows: true, ..run.pass(warm_up, calm_s) };
     let before = calm_pass(run.warm_up()).open(asked, run.times(asked, calm, 1), run.mix())?;
     let expected = highest_p99(&before);
     (run.note)(&format!("{name}: {rate:.0} per second"));
@@ -55,12 +56,12 @@ pub(super) fn overload(
             let overloaded = pass.send_all(asked, run.times(asked, rate, 2), run.mix())?;
             // At once, while requests of the overload are still under way.
             let after = calm_pass(Duration::ZERO).send_all(asked, run.times(asked, calm, 3), run.mix())?;
-            Ok::<_, Error>((overloaded.finish()?, after.finish()?))
+            Ok::<_, BenchError>((overloaded.finish()?, after.finish()?))
         })();
         is_over.store(true, Ordering::SeqCst);
         passes.map(|(overloaded, after)| (overloaded, after, resident.join().unwrap_or_default()))
     })?;
-    let mut row = run.row(name, Step::Rate(rate), &overloaded, job.seconds);
+    let row = run.row(name, LoadStep::Rate(rate), &overloaded);
     let share = overloaded.in_time as f64 / job.seconds / capacity;
     let late = overloaded.count(ANSWERED) - overloaded.in_time;
     let known: u64 = [ANSWERED, REFUSED, NOT_SENT].map(|class| overloaded.count(class)).iter().sum();
@@ -76,8 +77,7 @@ pub(super) fn overload(
         "refused_p99_ms": refused(&overloaded, 0.99),
         "back_after_s": back_after_s,
     });
-    row.extend(more.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
-    row.extend(memory(&resident));
+    let row = join_figures([row.into(), more, memory(&resident)]);
     let detail = json!({
         "before_p99_ms": before.milliseconds(0.99),
         "before_highest_window_p99_ms": expected,
@@ -89,11 +89,11 @@ pub(super) fn overload(
 }
 
 /// The memory of the process that answers, once a second.
-fn sample(process: Process, is_over: &AtomicBool) -> Vec<u64> {
+fn sample(process: AnsweringProcess, is_over: &AtomicBool) -> Vec<u64> {
     let process = match process {
-        Process::Own => Some(std::process::id()),
-        Process::Server(server) => Some(server),
-        Process::Unknown => None,
+        AnsweringProcess::Own => Some(std::process::id()),
+        AnsweringProcess::Server(server) => Some(server),
+        AnsweringProcess::Unknown => None,
     };
     let (mut resident, start) = (Vec::new(), Instant::now());
     while !is_over.load(Ordering::SeqCst) {
@@ -107,7 +107,7 @@ fn sample(process: Process, is_over: &AtomicBool) -> Vec<u64> {
 }
 
 /// Lowest and highest, and the slope of the least-squares line through one value a second, in bytes per minute.
-pub(super) fn memory(resident: &[u64]) -> Row {
+pub(super) fn memory(resident: &[u64]) -> Value {
     let n = resident.len() as f64;
     let mean = resident.iter().sum::<u64>() as f64 / n;
     let middle = (n - 1.0) / 2.0;
@@ -115,43 +115,43 @@ pub(super) fn memory(resident: &[u64]) -> Row {
     let covariance: f64 = resident.iter().enumerate().map(|(at, bytes)| from_middle(at) * (*bytes as f64 - mean)).sum();
     let variance: f64 = (0..resident.len()).map(|at| from_middle(at) * from_middle(at)).sum();
     let slope = (resident.len() > 1).then(|| covariance / variance * 60.0);
-    let figures = [
-        ("resident_min_bytes", json!(resident.iter().min())),
-        ("resident_max_bytes", json!(resident.iter().max())),
-        ("resident_bytes_per_minute", json!(slope)),
-    ];
-    figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    json!({
+        "resident_min_bytes": resident.iter().min(),
+        "resident_max_bytes": resident.iter().max(),
+        "resident_bytes_per_minute": slope,
+    })
 }
 
 /// The highest p99 of a window, in milliseconds.
-fn highest_p99(tally: &Tally) -> f64 {
+fn highest_p99(tally: &RequestTally) -> f64 {
     tally.windows.iter().filter_map(|window| window.milliseconds(0.99)).fold(0.0, f64::max)
 }
 
-/// Seconds after which every window with requests is good: at most one of a thousand has no answer, and p99 is not above the limit. None
-/// where the last one is bad, or nothing was asked.
-pub(super) fn back_after(tally: &Tally, limit_ms: f64) -> Option<f64> {
-    let is_bad = |window: &Window| window.fails() || window.milliseconds(0.99).is_some_and(|p99| p99 > limit_ms);
+/// Seconds after which every window with requests is good: at most one of a thousand has no answer, and p99 is not
+/// above the limit. None where the last one is bad, or nothing was asked.
+pub(super) fn back_after(tally: &RequestTally, limit_ms: f64) -> Option<f64> {
+    let is_bad = |window: &TallyWindow| window.fails() || window.milliseconds(0.99).is_some_and(|p99| p99 > limit_ms);
     let good_from = tally.windows.iter().rposition(is_bad).map_or(0, |at| at + 1);
     let is_asked = tally.windows.iter().skip(good_from).any(|window| window.requests > 0);
     is_asked.then(|| good_from as f64 * WINDOW.as_secs_f64())
 }
 
 /// A quantile of the refusals from their real start, in milliseconds.
-fn refused(tally: &Tally, quantile: f64) -> Option<f64> {
+fn refused(tally: &RequestTally, quantile: f64) -> Option<f64> {
     tally.classes.get(REFUSED).map(|class| milliseconds(&class.service, quantile))
 }
 
 /// Counts and latencies by class.
-fn classes(tally: &Tally) -> Map<String, Value> {
-    let figures = |class: &super::tally::Class| {
-        json!({
-            "requests": class.intended.len(),
-            "p50_ms": milliseconds(&class.intended, 0.5),
-            "p99_ms": milliseconds(&class.intended, 0.99),
-            "service_p50_ms": milliseconds(&class.service, 0.5),
-            "service_p99_ms": milliseconds(&class.service, 0.99),
-        })
-    };
-    tally.classes.iter().map(|(name, class)| (name.to_string(), figures(class))).collect()
+fn classes(tally: &RequestTally) -> Value {
+    by_name(tally.classes.iter().map(|(name, class)| (name.to_string(), class_figures(class))))
+}
+
+fn class_figures(class: &ReplyClass) -> Value {
+    json!({
+        "requests": class.intended.len(),
+        "p50_ms": milliseconds(&class.intended, 0.5),
+        "p99_ms": milliseconds(&class.intended, 0.99),
+        "service_p50_ms": milliseconds(&class.service, 0.5),
+        "service_p99_ms": milliseconds(&class.service, 0.99),
+    })
 }

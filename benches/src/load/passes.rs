@@ -1,26 +1,25 @@
 //! The passes of a run: one engine under one load, and its figures.
 
-use std::path::PathBuf;
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use dyad_command::JobCancellation;
 use serde_json::json;
 
-use super::arrivals::{Mix, Times};
-use super::drive::{Pass, Process, Target};
-use super::engines::{Engines, Place};
+use super::arrivals::{ArrivalTimes, RequestMix};
+use super::drive::{AnsweringProcess, LoadPass, LoadTarget};
+use super::engines::{LoadEngines, ServerPlace};
 use super::server::cpu_seconds;
-use super::tally::{ANSWERED, NOT_SENT, Tally, milliseconds};
+use super::tally::{ANSWERED, NOT_SENT, RequestTally, milliseconds};
 use super::truth::ndcg;
-use super::workload::Workload;
-use crate::error::Result;
-use crate::harness::{Programs, Row};
+use super::workload::LoadWorkload;
+use crate::error::BenchResult;
+use crate::harness::{EngineSettings, FigureRow, join_figures};
 
 /// What is put on the engines.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Load {
+pub enum LoadPlan {
     /// Requests per second.
     Rate(f64),
     /// Rising rates, up to the highest with this p99, in milliseconds.
@@ -35,48 +34,51 @@ pub enum Load {
 
 /// A run to be done.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct LoadJob<'a> {
     /// What to ask.
-    pub workload: &'a Workload,
-    /// Engines, each of which meets the load in turn.
-    pub engines: Vec<String>,
+    pub workload: &'a LoadWorkload,
+    /// Engines, each of which meets the load in turn; how peers are run.
+    pub settings: EngineSettings,
     /// What is put on them.
-    pub load: Load,
+    pub load: LoadPlan,
     /// Measured time of a pass.
     pub seconds: f64,
     /// Where the server is.
-    pub place: Place,
-    /// Where the programs of peers are.
-    pub programs: Programs,
-    /// For any answer of a peer.
-    pub deadline: Duration,
-    /// What is made of corpora, and scratch files.
-    pub cache: PathBuf,
-    /// Ends the run.
-    pub cancel: JobCancellation,
+    pub place: ServerPlace,
 }
 
 /// One load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Step {
+pub(super) enum LoadStep {
     /// Requests per second.
     Rate(f64),
     /// Clients.
     Clients(usize),
 }
 
+/// `16 clients`, `5000 per second`.
+impl Display for LoadStep {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate(rate) => write!(f, "{rate:.0} per second"),
+            Self::Clients(1) => f.write_str("1 client"),
+            Self::Clients(clients) => write!(f, "{clients} clients"),
+        }
+    }
+}
+
 /// What all passes of a run share.
 #[derive(Clone, Copy)]
-pub(super) struct Passes<'a> {
-    pub(super) job: &'a Job<'a>,
-    pub(super) engines: &'a Engines,
+pub(super) struct LoadPasses<'a> {
+    pub(super) job: &'a LoadJob<'a>,
+    pub(super) engines: &'a LoadEngines,
     pub(super) note: &'a dyn Fn(&str),
 }
 
-impl Passes<'_> {
-    pub(super) fn pass(&self, warm_up: Duration, seconds: f64) -> Pass {
+impl LoadPasses<'_> {
+    pub(super) fn pass(&self, warm_up: Duration, seconds: f64) -> LoadPass {
         let (workload, requests) = (self.job.workload, &self.engines.requests);
-        Pass {
+        LoadPass {
             warm_up,
             measured: Duration::from_secs_f64(seconds),
             deadline: workload.deadline(),
@@ -84,7 +86,7 @@ impl Passes<'_> {
             kinds: requests.kinds.len(),
             questions: requests.questions.queries.len(),
             has_windows: false,
-            cancel: self.job.cancel.clone(),
+            cancel: self.job.settings.cancel.clone(),
         }
     }
 
@@ -92,23 +94,28 @@ impl Passes<'_> {
         Duration::from_millis(self.job.workload.warm_up_ms)
     }
 
-    /// Of the calls that bring `target` this many requests per second.
-    pub(super) fn times(&self, target: &dyn Target, rate: f64, turn: usize) -> Times {
+    /// Times of the calls that bring `target` this many requests per second.
+    pub(super) fn times(&self, target: &dyn LoadTarget, rate: f64, turn: usize) -> ArrivalTimes {
         let calls = rate / target.batch() as f64;
-        Times::new(self.job.workload.arrivals, calls, self.job.workload.seed ^ (turn as u64) << 32)
+        ArrivalTimes::new(self.job.workload.arrivals, calls, self.job.workload.seed ^ (turn as u64) << 32)
     }
 
-    pub(super) fn mix(&self) -> Mix {
+    pub(super) fn mix(&self) -> RequestMix {
         let weights: Vec<f64> = self.engines.requests.kinds.iter().map(|kind| kind.weight).collect();
-        Mix::new(&weights, self.engines.requests.questions.queries.len(), self.job.workload.seed)
+        RequestMix::new(&weights, self.engines.requests.questions.queries.len(), self.job.workload.seed)
     }
 
     /// One pass of one engine.
-    pub(super) fn measure(&self, target: &Arc<dyn Target>, step: Step, turn: usize) -> Result<Tally> {
+    pub(super) fn measure(
+        &self,
+        target: &Arc<dyn LoadTarget>,
+        step: LoadStep,
+        turn: usize,
+    ) -> BenchResult<RequestTally> {
         let pass = self.pass(self.warm_up(), self.job.seconds);
         let server = match target.process() {
-            Process::Server(server) => Some(server),
-            Process::Own | Process::Unknown => None,
+            AnsweringProcess::Server(server) => Some(server),
+            AnsweringProcess::Own | AnsweringProcess::Unknown => None,
         };
         let processes = [Some(std::process::id()), server];
         let used = || processes.map(|process| process.and_then(cpu_seconds));
@@ -118,8 +125,8 @@ impl Passes<'_> {
                 used()
             });
             let mut tally = match step {
-                Step::Rate(rate) => pass.open(target.as_ref(), self.times(target.as_ref(), rate, turn), self.mix()),
-                Step::Clients(clients) => pass.closed(target, clients, self.mix()),
+                LoadStep::Rate(rate) => pass.open(target.as_ref(), self.times(target.as_ref(), rate, turn), self.mix()),
+                LoadStep::Clients(clients) => pass.closed(target, clients, self.mix()),
             }?;
             let warm = warm.join().unwrap_or_default();
             tally.cpu_seconds = used().into_iter().zip(warm).map(|(now, warm)| Some(now? - warm?)).collect();
@@ -128,12 +135,12 @@ impl Passes<'_> {
     }
 
     /// The figures of a pass.
-    pub(super) fn row(&self, name: &str, step: Step, tally: &Tally, seconds: f64) -> Row {
+    pub(super) fn row(&self, name: &str, step: LoadStep, tally: &RequestTally) -> FigureRow {
         let (rate, clients) = match step {
-            Step::Rate(rate) => (Some(rate), None),
-            Step::Clients(clients) => (None, Some(clients)),
+            LoadStep::Rate(rate) => (Some(rate), None),
+            LoadStep::Clients(clients) => (None, Some(clients)),
         };
-        let requests = &self.engines.requests;
+        let (requests, seconds) = (&self.engines.requests, self.job.seconds);
         let cpu_us = |of: usize| Some(tally.cpu_seconds.get(of).copied()?? * 1e6 / tally.count(ANSWERED) as f64);
         let service = |quantile| tally.classes.get(ANSWERED).map(|class| milliseconds(&class.service, quantile));
         let figures = json!({
@@ -155,6 +162,6 @@ impl Passes<'_> {
             "not_sent": tally.count(NOT_SENT),
             "recall": self.engines.truth.recall(requests, tally),
         });
-        figures.as_object().cloned().into_iter().flatten().chain(ndcg(requests, tally)).collect()
+        join_figures([figures, ndcg(requests, tally)])
     }
 }

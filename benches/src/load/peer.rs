@@ -1,59 +1,57 @@
-//! A peer from text to hits: a model and an index in one worker process (`benches/peers/load.py`), asked by one client inside it.
+//! A peer from text to hits: a model and an index in one worker process (`benches/peers/load.py`), asked by one client
+//! inside it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use dyad_command::JobCancellation;
 use dyad_proto::v1;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::arrivals::Ask;
-use super::questions::Requests;
-use super::tally::{Reply, Sent, Tally};
-use super::workload::Workload;
+use super::arrivals::AskedQuestion;
+use super::questions::LoadRequests;
+use super::tally::{LoadReply, RequestTally, SentAt};
+use super::workload::LoadWorkload;
 use crate::dataset::npy;
-use crate::error::{Error, Result};
-use crate::harness::{Described, Opened, Programs, Worker, write_lines};
+use crate::error::{BenchError, BenchResult};
+use crate::harness::{EngineDescription, EngineSettings, OpenedReply, WorkerProcess, read_lines, write_lines};
 
 /// A worker with its corpus embedded and its index open.
-pub(super) struct Peer {
-    pub(super) name: String,
+pub(super) struct LoadPeer {
     /// Version and settings.
-    pub(super) described: Described<NoDetails>,
-    worker: Worker,
+    pub(super) described: EngineDescription<NoDetails>,
+    worker: WorkerProcess,
     scratch: PathBuf,
     k: u32,
     threads: usize,
 }
 
-/// Of a peer there is nothing to say but its version and settings.
+/// What a peer says of itself beyond its version and settings: nothing.
 #[derive(Debug, serde::Serialize, Deserialize)]
 pub(super) struct NoDetails {}
 
 /// What a client inside a worker has done.
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct AskedCount {
     asked: usize,
 }
 
 /// The hits of one question.
 #[derive(Debug, Deserialize)]
-struct Hits {
+struct PeerHits {
     question: usize,
     keys: Vec<String>,
 }
 
-impl Peer {
+impl LoadPeer {
     /// Starts a worker, and has it embed the corpus, unless it did so in an earlier run.
     pub(super) fn open(
         name: &str,
-        workload: &Workload,
-        requests: &Requests,
-        (programs, cache): (&Programs, &Path),
-        (deadline, cancel): (Duration, &JobCancellation),
-    ) -> Result<Self> {
-        let refused = |problem: &str| Error::Refused(format!("{name}: {problem}"));
+        workload: &LoadWorkload,
+        requests: &LoadRequests,
+        settings: &EngineSettings,
+    ) -> BenchResult<Self> {
+        let refused = |problem: &str| BenchError::Refused(format!("{name}: {problem}"));
         let [kind] = requests.kinds.as_slice() else {
             return Err(refused("peers rank by vectors alone: expected a workload of one kind, in MODE_DENSE"));
         };
@@ -64,9 +62,10 @@ impl Peer {
                 "`questions.data`, a BEIR folder with its corpus, and a model directory as `server.question_tower`";
             return Err(refused(&format!("a peer needs {needed}; and MODE_DENSE without a filter")));
         };
+        let EngineSettings { programs, cache, deadline, cancel, .. } = settings;
         let mut command = programs.command(name, None);
         command.env("OMP_NUM_THREADS", workload.threads.to_string());
-        let mut worker = Worker::start(name, command, deadline, cancel.clone())?;
+        let mut worker = WorkerProcess::start(name, command, *deadline, cancel.clone())?;
         let described = worker.describe()?;
         let open = json!({
             "op": "open",
@@ -75,15 +74,25 @@ impl Peer {
             "threads": workload.threads,
             "cache": cache,
         });
-        let _: Opened = worker.ask(&open)?;
+        let _: OpenedReply = worker.ask(&open)?;
         let scratch = cache.join(format!("load-{name}-{}", std::process::id()));
         let texts: Vec<&str> = requests.questions.queries.iter().map(|query| query.text.as_str()).collect();
         write_lines(&scratch.with_extension("texts.jsonl"), &texts)?;
-        Ok(Self { name: name.to_owned(), described, worker, scratch, k: kind.request.k, threads: workload.threads })
+        Ok(Self { described, worker, scratch, k: kind.request.k, threads: workload.threads })
+    }
+
+    /// The engine's name.
+    pub(super) fn name(&self) -> &str {
+        self.worker.engine()
     }
 
     /// One client for `seconds`, after a warm-up.
-    pub(super) fn measure(&mut self, warm_up: Duration, seconds: f64, mut tally: Tally) -> Result<Tally> {
+    pub(super) fn measure(
+        &mut self,
+        warm_up: Duration,
+        seconds: f64,
+        mut tally: RequestTally,
+    ) -> BenchResult<RequestTally> {
         let path = |extension: &str| self.scratch.with_extension(extension);
         let (latencies, hits) = (path("latencies.npy"), path("hits.jsonl"));
         let request = json!({
@@ -96,24 +105,25 @@ impl Peer {
             "latencies": latencies,
             "hits": hits,
         });
-        let Asked { asked } = self.worker.ask(&request)?;
+        let AskedCount { asked } = self.worker.ask(&request)?;
         let latencies = npy::read_f64(&latencies)?;
         self.worker.require("ask", format!("{asked} latencies"), format!("{} latencies", latencies.len()))?;
-        let hits = crate::harness::read_lines::<Hits>(&hits).map_err(|error| Error::file(&hits, error))?;
-        let mut answers = hits.into_iter().map(|Hits { question, keys }| (Ask { kind: 0, question }, keys));
-        let sent = Sent { intended: warm_up, sent: warm_up };
+        let hits = read_lines::<PeerHits>(&hits).map_err(|error| BenchError::file(&hits, error))?;
+        let mut answers =
+            hits.into_iter().map(|PeerHits { question, keys }| (AskedQuestion { kind: 0, question }, keys));
+        let sent = SentAt { intended: warm_up, sent: warm_up };
         for latency in latencies {
             let latency = Duration::try_from_secs_f64(latency)
                 .map_err(|_| self.worker.unexpected("ask", "latencies in seconds", latency))?;
             // Hits are of the questions, and there may be fewer of those than requests.
-            let (ask, keys) = answers.next().unwrap_or((Ask { kind: 0, question: usize::MAX }, Vec::new()));
-            tally.record(ask, sent, warm_up + latency, Reply::Answered(keys));
+            let (ask, keys) = answers.next().unwrap_or((AskedQuestion { kind: 0, question: usize::MAX }, Vec::new()));
+            tally.record(ask, sent, warm_up + latency, LoadReply::Answered(keys));
         }
         Ok(tally)
     }
 }
 
-impl Drop for Peer {
+impl Drop for LoadPeer {
     fn drop(&mut self) {
         for extension in ["texts.jsonl", "latencies.npy", "hits.jsonl"] {
             // What was not written cannot be removed.

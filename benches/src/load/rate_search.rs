@@ -1,6 +1,6 @@
 //! The highest rate that passes: geometric steps until one fails, then bisection.
 
-/// Between two rates while none has failed (or passed) yet.
+/// Ratio of two rates while none has failed (or passed) yet.
 const STEP: f64 = 1.6;
 /// The search ends when the lowest failing rate is at most this many times the highest passing one.
 const PRECISION: f64 = 1.06;

@@ -4,41 +4,43 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::run::Measured;
+use super::passes::LoadStep;
+use super::run::LoadMeasurement;
 use super::truth::ndcg_name;
-use crate::harness::{Row, Show, write_line};
+use crate::harness::{FigureFormat, FigureRow, Measurement, ShownColumn, TextTable};
 
-/// Characters of an engine's name and its load.
-const NAME: usize = 34;
 /// Columns of the table; those that no row has are left out.
-const COLUMNS: [(&str, &str, Show); 22] = [
-    ("qps", "answers/s", Show::Decimals(1)),
-    ("of_first_engine", "of first", Show::Times),
-    ("of_first_load", "of 1st load", Show::Times),
-    ("p50_ms", "p50 ms", Show::Decimals(3)),
-    ("p99_ms", "p99 ms", Show::Decimals(3)),
-    ("p999_ms", "p99.9 ms", Show::Decimals(3)),
-    ("service_p50_ms", "sent p50", Show::Decimals(3)),
-    ("service_p99_ms", "sent p99", Show::Decimals(3)),
-    ("cpu_us", "own CPU us", Show::Decimals(0)),
-    ("server_cpu_us", "its CPU us", Show::Decimals(0)),
-    ("failed_share", "failed", Show::Percent),
-    ("recall", "recall", Show::Decimals(4)),
-    ("goodput_of_capacity", "goodput", Show::Percent),
-    ("late", "late", Show::Decimals(0)),
-    ("broken", "broken", Show::Decimals(0)),
-    ("refused", "refused", Show::Decimals(0)),
-    ("not_sent", "not sent", Show::Decimals(0)),
-    ("refused_p50_ms", "refused p50", Show::Decimals(3)),
-    ("refused_p99_ms", "refused p99", Show::Decimals(3)),
-    ("back_after_s", "back after", Show::Decimals(1)),
-    ("resident_max_bytes", "max MB", Show::Megabytes),
-    ("resident_bytes_per_minute", "MB/minute", Show::Megabytes),
+const COLUMNS: [ShownColumn<'static>; 22] = [
+    ShownColumn::new("qps", "answers/s", FigureFormat::Decimals(1)),
+    ShownColumn::new("of_first_engine", "of first", FigureFormat::Times),
+    ShownColumn::new("of_first_load", "of 1st load", FigureFormat::Times),
+    ShownColumn::new("p50_ms", "p50 ms", FigureFormat::Decimals(3)),
+    ShownColumn::new("p99_ms", "p99 ms", FigureFormat::Decimals(3)),
+    ShownColumn::new("p999_ms", "p99.9 ms", FigureFormat::Decimals(3)),
+    ShownColumn::new("service_p50_ms", "sent p50", FigureFormat::Decimals(3)),
+    ShownColumn::new("service_p99_ms", "sent p99", FigureFormat::Decimals(3)),
+    ShownColumn::new("cpu_us", "own CPU us", FigureFormat::Decimals(0)),
+    ShownColumn::new("server_cpu_us", "its CPU us", FigureFormat::Decimals(0)),
+    ShownColumn::new("failed_share", "failed", FigureFormat::Percent),
+    ShownColumn::new("recall", "recall", FigureFormat::Decimals(4)),
+    ShownColumn::new("goodput_of_capacity", "goodput", FigureFormat::Percent),
+    ShownColumn::new("late", "late", FigureFormat::Decimals(0)),
+    ShownColumn::new("broken", "broken", FigureFormat::Decimals(0)),
+    ShownColumn::new("refused", "refused", FigureFormat::Decimals(0)),
+    ShownColumn::new("not_sent", "not sent", FigureFormat::Decimals(0)),
+    ShownColumn::new("refused_p50_ms", "refused p50", FigureFormat::Decimals(3)),
+    ShownColumn::new("refused_p99_ms", "refused p99", FigureFormat::Decimals(3)),
+    ShownColumn::new("back_after_s", "back after", FigureFormat::Decimals(1)),
+    ShownColumn::new("resident_max_bytes", "max MB", FigureFormat::Megabytes),
+    ShownColumn::new("resident_bytes_per_minute", "MB/minute", FigureFormat::Megabytes),
 ];
 
-impl Measured {
-    /// Everything, unrounded.
-    pub fn summary(&self) -> Value {
+impl Measurement for LoadMeasurement {
+    fn record_name(&self) -> String {
+        self.stamp.record(&self.workload.name)
+    }
+
+    fn summary(&self) -> Value {
         json!({
             "workload": self.workload,
             "points": self.points,
@@ -48,34 +50,34 @@ impl Measured {
         })
     }
 
-    /// Prints a line for each engine and load.
-    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
-        let has = |name: &str| self.points.iter().any(|row| row.get(name).is_some_and(|value| !value.is_null()));
+    /// `points.csv`: a row for each engine and load.
+    fn files(&self) -> Vec<(&'static str, Vec<FigureRow>)> {
+        vec![("points.csv", self.points.clone())]
+    }
+
+    fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let kinds = &self.workload.kinds;
-        let quality = |kind| {
-            let name = ndcg_name(kinds, kind);
-            let heading = name.replace("ndcg_10_", " nDCG ").replace("ndcg_10", "nDCG@10");
-            (name, heading, Show::Decimals(4))
+        let names: Vec<String> = kinds.iter().map(|kind| ndcg_name(kinds, kind)).collect();
+        let headings = names.iter().map(|name| name.replace("ndcg_10_", "nDCG ").replace("ndcg_10", "nDCG@10"));
+        let headings: Vec<String> = headings.collect();
+        let qualities = names.iter().zip(&headings);
+        let qualities = qualities.map(|(name, heading)| ShownColumn::new(name, heading, FigureFormat::Decimals(4)));
+        let is_known = |column: &ShownColumn<'_>| {
+            self.points.iter().any(|row| row.get(column.name).is_some_and(|value| !value.is_null()))
         };
-        let columns = COLUMNS.into_iter().map(|(name, heading, show)| (name.to_owned(), heading.to_owned(), show));
-        let columns: Vec<_> = columns.chain(kinds.iter().map(quality)).filter(|(name, ..)| has(name)).collect();
-        write_line(out, NAME, "", columns.iter().map(|(_, heading, _)| heading))?;
+        let columns: Vec<ShownColumn<'_>> = COLUMNS.into_iter().chain(qualities).filter(is_known).collect();
+        let mut table = TextTable::of_columns("", &columns);
         for row in &self.points {
-            let figures = columns.iter().map(|(name, _, show)| show.text(row.get(name).unwrap_or(&Value::Null)));
-            write_line(out, NAME, &name(row), figures)?;
+            table.push_row(&line_name(row), &columns, row);
         }
-        out.flush()
+        table.write(out)
     }
 }
 
 /// `grpc-text, 16 clients`.
-fn name(row: &Row) -> String {
+fn line_name(row: &FigureRow) -> String {
     let engine = row.get("engine").and_then(Value::as_str).unwrap_or_default();
-    let figure = |name: &str| row.get(name).and_then(Value::as_f64);
-    match (figure("clients"), figure("rate")) {
-        (Some(1.0), _) => format!("{engine}, 1 client"),
-        (Some(clients), _) => format!("{engine}, {clients} clients"),
-        (_, Some(rate)) => format!("{engine}, {rate:.0} per second"),
-        _ => engine.to_owned(),
-    }
+    let clients = row.get("clients").and_then(Value::as_u64).map(|clients| LoadStep::Clients(clients as usize));
+    let step = clients.or_else(|| row.get("rate").and_then(Value::as_f64).map(LoadStep::Rate));
+    step.map_or_else(|| engine.to_owned(), |step| format!("{engine}, {step}"))
 }

@@ -11,36 +11,42 @@ use std::time::{Duration, Instant};
 use dyad_command::JobCancellation;
 
 use super::workload::ServerFiles;
-use crate::error::{Error, Result, check};
+use crate::error::{BenchError, BenchResult, check};
+use crate::harness::status_bytes;
 
-/// For a server to open its index and model.
+/// Time for a server to open its index and model.
 const START: Duration = Duration::from_mins(2);
-/// Of the times in `/proc`: `USER_HZ`, which is the same on all of Linux's machines.
+/// Unit of the times in `/proc`: `USER_HZ`, which is the same on all of Linux's machines.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Between two looks at the cancellation.
+/// Time between two looks at the cancellation.
 const TICK: Duration = Duration::from_millis(50);
 
 /// A server.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct LoadServer {
     pub(super) url: String,
     child: Option<Child>,
 }
 
-impl Server {
+impl LoadServer {
     /// One that runs already.
     pub(super) fn running(url: &str) -> Self {
         Self { url: url.to_owned(), child: None }
     }
 
-    /// Starts `dyad-searcher serve` on a free port of the loopback device, in a process group of its own, and waits until it listens. Its
-    /// log goes to a file.
-    pub(super) fn start(searcher: &Path, files: &ServerFiles, log: &Path, cancel: &JobCancellation) -> Result<Self> {
+    /// Starts `dyad-searcher serve` on a free port of the loopback device, in a process group of its own, and waits
+    /// until it listens. Its log goes to a file.
+    pub(super) fn start(
+        searcher: &Path,
+        files: &ServerFiles,
+        log: &Path,
+        cancel: &JobCancellation,
+    ) -> BenchResult<Self> {
         let (Some(index), Some(tower)) = (&files.index, &files.question_tower) else {
             let expected = "a server needs `server.index` and `server.question_tower` in the workload, or --index and --question-tower";
-            return Err(Error::Refused(format!("{expected}; or give the URL of a running one with --server")));
+            return Err(BenchError::Refused(format!("{expected}; or give the URL of a running one with --server")));
         };
-        let failed = |problem: String| Error::Engine {
+        let failed = |problem: String| BenchError::Engine {
             engine: searcher.display().to_string(),
             problem: format!("{problem}. Log: {}", log.display()),
         };
@@ -84,7 +90,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LoadServer {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             // It only reads: there is nothing to be finished. Fails where it has ended already.
@@ -96,9 +102,7 @@ impl Drop for Server {
 
 /// Resident memory of a process as the kernel counts it; none where it has ended.
 pub(super) fn resident_bytes(process: u32) -> Option<u64> {
-    let status = fs_err::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
-    kilobytes.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    status_bytes(&process.to_string(), "VmRSS")
 }
 
 /// Seconds of processor time that a process has used, in all of its threads; none where it has ended.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::arrivals::Ask;
-use crate::error::{Error, Result};
+use super::arrivals::AskedQuestion;
+use crate::error::{BenchError, BenchResult};
 
 /// The class of answers.
 pub(super) const ANSWERED: &str = "answered";
@@ -23,14 +23,15 @@ pub(super) const UNANSWERED: &str = "unanswered";
 pub(super) const FAILED_SHARE: f64 = 0.001;
 /// Longest latency that is told from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// The same of a window: a minute, more than any deadline that says something about an overload.
+/// Longest latency of a window that is told from longer ones: a minute, more than any deadline that says something
+/// about an overload.
 const LONGEST_IN_WINDOW_NS: u64 = 60_000_000_000;
 /// Length of the windows that show how latency goes on over time.
 pub(super) const WINDOW: Duration = Duration::from_millis(500);
 
 /// What an engine replies.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum LoadReply {
     /// Keys, best first.
     Answered(Vec<String>),
     /// Refused, late or broken: the class of the error.
@@ -38,14 +39,14 @@ pub(super) enum Reply {
 }
 
 /// A call of `count` requests that failed as a whole.
-pub(super) fn failed(count: usize, class: impl Into<Cow<'static, str>>) -> Vec<Reply> {
+pub(super) fn failed(count: usize, class: impl Into<Cow<'static, str>>) -> Vec<LoadReply> {
     let class = class.into();
-    (0..count).map(|_| Reply::Failed(class.clone())).collect()
+    (0..count).map(|_| LoadReply::Failed(class.clone())).collect()
 }
 
 /// When a request was meant to be sent, and when it was; from the beginning of the pass.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
+pub(super) struct SentAt {
     pub(super) intended: Duration,
     pub(super) sent: Duration,
 }
@@ -53,22 +54,23 @@ pub(super) struct Sent {
 /// Nanoseconds, with three significant digits.
 pub(super) type Latencies = Histogram<u64>;
 
-/// Latencies of one class: from the intended start, so that a wait in front of a busy server counts, and from the real one.
+/// Latencies of one class: from the intended start, so that a wait in front of a busy server counts, and from the real
+/// one.
 #[derive(Debug)]
-pub(super) struct Class {
+pub(super) struct ReplyClass {
     pub(super) intended: Latencies,
     pub(super) service: Latencies,
 }
 
 /// The requests that were meant to be sent within one [`WINDOW`].
 #[derive(Debug, Clone)]
-pub(super) struct Window {
+pub(super) struct TallyWindow {
     pub(super) requests: u64,
-    /// Of those that were answered, from the intended start.
+    /// Latencies of the answered ones, from the intended start.
     pub(super) answers: Latencies,
 }
 
-impl Window {
+impl TallyWindow {
     /// Milliseconds at a quantile of its answers; none without answers.
     pub(super) fn milliseconds(&self, quantile: f64) -> Option<f64> {
         (!self.answers.is_empty()).then(|| milliseconds(&self.answers, quantile))
@@ -82,17 +84,17 @@ impl Window {
 
 /// The requests of a pass that count: those meant to be sent after the warm-up.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct RequestTally {
     warm_up: Duration,
     deadline: Duration,
-    pub(super) classes: BTreeMap<Cow<'static, str>, Class>,
+    pub(super) classes: BTreeMap<Cow<'static, str>, ReplyClass>,
     /// Answers within the deadline from their intended start.
     pub(super) in_time: u64,
     /// Processor time of this process and of the server, where they were measured.
     pub(super) cpu_seconds: Vec<Option<f64>>,
-    /// By intended start; none unless they were asked for.
-    pub(super) windows: Vec<Window>,
-    /// Of a class.
+    /// Windows by the intended start of their requests; none unless they were asked for.
+    pub(super) windows: Vec<TallyWindow>,
+    /// Latencies of a class without requests.
     empty: Latencies,
     /// Questions per kind.
     questions: usize,
@@ -105,13 +107,13 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// A histogram; latencies above its bound count as that.
-fn latencies(longest_ns: u64, digits: u8) -> Result<Latencies> {
+fn latencies(longest_ns: u64, digits: u8) -> BenchResult<Latencies> {
     Histogram::new_with_max(longest_ns, digits)
-        .map_err(|error| Error::Refused(format!("a histogram of {digits} digits: {error}")))
+        .map_err(|error| BenchError::Refused(format!("a histogram of {digits} digits: {error}")))
 }
 
-impl Tally {
-    pub(super) fn new(warm_up: Duration, deadline: Duration, kinds: usize, questions: usize) -> Result<Self> {
+impl RequestTally {
+    pub(super) fn new(warm_up: Duration, deadline: Duration, kinds: usize, questions: usize) -> BenchResult<Self> {
         Ok(Self {
             warm_up,
             deadline,
@@ -125,14 +127,14 @@ impl Tally {
         })
     }
 
-    /// With a window for every part of the measured time.
-    pub(super) fn with_windows(mut self, measured: Duration) -> Result<Self> {
-        let window = Window { requests: 0, answers: latencies(LONGEST_IN_WINDOW_NS, 2)? };
+    /// A tally with a window for every part of the measured time.
+    pub(super) fn with_windows(mut self, measured: Duration) -> BenchResult<Self> {
+        let window = TallyWindow { requests: 0, answers: latencies(LONGEST_IN_WINDOW_NS, 2)? };
         self.windows = vec![window; measured.as_nanos().div_ceil(WINDOW.as_nanos()) as usize];
         Ok(self)
     }
 
-    fn window(&mut self, intended: Duration) -> Option<&mut Window> {
+    fn window(&mut self, intended: Duration) -> Option<&mut TallyWindow> {
         let into = intended.checked_sub(self.warm_up)?;
         self.windows.get_mut((into.as_nanos() / WINDOW.as_nanos()) as usize)
     }
@@ -145,20 +147,26 @@ impl Tally {
     }
 
     /// Counts a reply that came `now`, from the beginning of the pass.
-    pub(super) fn record(&mut self, ask: Ask, Sent { intended, sent }: Sent, now: Duration, reply: Reply) {
+    pub(super) fn record(
+        &mut self,
+        ask: AskedQuestion,
+        SentAt { intended, sent }: SentAt,
+        now: Duration,
+        reply: LoadReply,
+    ) {
         if intended < self.warm_up {
             return;
         }
         let latency = now.saturating_sub(intended);
         let class = match &reply {
-            Reply::Answered(_) => Cow::Borrowed(ANSWERED),
-            Reply::Failed(class) => class.clone(),
+            LoadReply::Answered(_) => Cow::Borrowed(ANSWERED),
+            LoadReply::Failed(class) => class.clone(),
         };
         let (class, empty) = (self.classes.entry(class), &self.empty);
-        let class = class.or_insert_with(|| Class { intended: empty.clone(), service: empty.clone() });
+        let class = class.or_insert_with(|| ReplyClass { intended: empty.clone(), service: empty.clone() });
         class.intended.saturating_record(nanoseconds(latency));
         class.service.saturating_record(nanoseconds(now.saturating_sub(sent)));
-        let Reply::Answered(keys) = reply else { return };
+        let LoadReply::Answered(keys) = reply else { return };
         self.in_time += u64::from(latency <= self.deadline);
         if let Some(window) = self.window(intended) {
             window.answers.saturating_record(nanoseconds(latency));
@@ -190,8 +198,8 @@ impl Tally {
     }
 
     /// The answers, each with what was asked.
-    pub(super) fn answers(&self) -> impl Iterator<Item = (Ask, &[String])> {
-        let ask = |at: usize| Ask { kind: at / self.questions, question: at % self.questions };
+    pub(super) fn answers(&self) -> impl Iterator<Item = (AskedQuestion, &[String])> {
+        let ask = |at: usize| AskedQuestion { kind: at / self.questions, question: at % self.questions };
         self.answers.iter().enumerate().filter_map(move |(at, answer)| Some((ask(at), answer.as_deref()?)))
     }
 }

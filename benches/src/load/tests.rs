@@ -10,12 +10,14 @@ use std::time::Duration;
 use dyad_command::JobCancellation;
 use proptest::prelude::*;
 
-use super::arrivals::{Arrivals, Ask, Mix, Times};
-use super::drive::{Done, Pass, Process, Target};
+use super::arrivals::{ArrivalTimes, Arrivals, AskedQuestion, RequestMix};
+use super::drive::{AnsweringProcess, LoadPass, LoadTarget, ReplyReceiver};
 use super::overload::{back_after, memory};
 use super::rate_search::{RateSearch, most};
-use super::tally::{ANSWERED, NOT_SENT, REFUSED, Reply, Sent, Tally, UNANSWERED, WINDOW, failed, milliseconds};
-use super::targets::Workers;
+use super::tally::{
+    ANSWERED, LoadReply, NOT_SENT, REFUSED, RequestTally, SentAt, UNANSWERED, WINDOW, failed, milliseconds,
+};
+use super::targets::SearchThreads;
 
 const STALL: Duration = Duration::from_millis(300);
 
@@ -23,8 +25,8 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-fn pass(measured: Duration) -> Pass {
-    Pass {
+fn pass(measured: Duration) -> LoadPass {
+    LoadPass {
         warm_up: Duration::ZERO,
         measured,
         deadline: Duration::from_mins(1),
@@ -36,24 +38,24 @@ fn pass(measured: Duration) -> Pass {
     }
 }
 
-fn mix() -> Mix {
-    Mix::new(&[1.0], 10, 0)
+fn mix() -> RequestMix {
+    RequestMix::new(&[1.0], 10, 0)
 }
 
-fn times(rate: f64) -> Times {
-    Times::new(Arrivals::Constant, rate, 0)
+fn times(rate: f64) -> ArrivalTimes {
+    ArrivalTimes::new(Arrivals::Constant, rate, 0)
 }
 
-fn answered() -> Reply {
-    Reply::Answered(vec!["a".to_owned()])
+fn answered() -> LoadReply {
+    LoadReply::Answered(vec!["a".to_owned()])
 }
 
 /// Answers one request after the other, each at once, but stalls at the 30th.
-struct Stalls(Mutex<Sender<Done>>);
+struct Stalls(Mutex<Sender<ReplyReceiver>>);
 
 impl Stalls {
     fn new() -> Self {
-        let (sender, asked) = channel::<Done>();
+        let (sender, asked) = channel::<ReplyReceiver>();
         thread::spawn(move || {
             for (number, done) in asked.iter().enumerate() {
                 if number == 30 {
@@ -66,37 +68,37 @@ impl Stalls {
     }
 }
 
-impl Target for Stalls {
-    fn start(&self, _: &[Ask], done: Done) {
+impl LoadTarget for Stalls {
+    fn start(&self, _: &[AskedQuestion], done: ReplyReceiver) {
         self.0.lock().unwrap().send(done).unwrap();
     }
 
-    fn process(&self) -> Process {
-        Process::Own
+    fn process(&self) -> AnsweringProcess {
+        AnsweringProcess::Own
     }
 }
 
 /// Keeps the sender itself waiting at the 30th request.
 struct Blocks(AtomicUsize);
 
-impl Target for Blocks {
-    fn start(&self, _: &[Ask], done: Done) {
+impl LoadTarget for Blocks {
+    fn start(&self, _: &[AskedQuestion], done: ReplyReceiver) {
         if self.0.fetch_add(1, Ordering::SeqCst) == 30 {
             thread::sleep(STALL);
         }
         done(vec![answered()]);
     }
 
-    fn process(&self) -> Process {
-        Process::Own
+    fn process(&self) -> AnsweringProcess {
+        AnsweringProcess::Own
     }
 }
 
 /// Replies to nothing until it has all of these requests.
-struct Holds(usize, Mutex<Vec<Done>>);
+struct Holds(usize, Mutex<Vec<ReplyReceiver>>);
 
-impl Target for Holds {
-    fn start(&self, _: &[Ask], done: Done) {
+impl LoadTarget for Holds {
+    fn start(&self, _: &[AskedQuestion], done: ReplyReceiver) {
         let mut held = self.1.lock().unwrap();
         held.push(done);
         if held.len() == self.0 {
@@ -110,18 +112,18 @@ impl Target for Holds {
         }
     }
 
-    fn process(&self) -> Process {
-        Process::Own
+    fn process(&self) -> AnsweringProcess {
+        AnsweringProcess::Own
     }
 }
 
 #[test]
 fn arrivals_have_their_rate_and_repeat_with_their_seed() {
-    let last = |arrivals, seed| Times::new(arrivals, 250.0, seed).take(20_000).last().unwrap().as_secs_f64();
+    let last = |arrivals, seed| ArrivalTimes::new(arrivals, 250.0, seed).take(20_000).last().unwrap().as_secs_f64();
     // The sum of n gaps has a standard deviation of 1 / sqrt(n) of its mean: 0.7 %.
     assert!((last(Arrivals::Poisson, 1) - 80.0).abs() < 80.0 * 0.03);
     assert!((last(Arrivals::Constant, 1) - 80.0).abs() < 1e-6);
-    let few = |seed| Times::new(Arrivals::Poisson, 10.0, seed).take(100).collect::<Vec<_>>();
+    let few = |seed| ArrivalTimes::new(Arrivals::Poisson, 10.0, seed).take(100).collect::<Vec<_>>();
     assert_eq!(few(3), few(3));
     assert_ne!(few(3), few(4));
     assert!(few(3).is_sorted());
@@ -135,8 +137,8 @@ fn arrivals_have_their_rate_and_repeat_with_their_seed() {
 
 #[test]
 fn a_mix_has_its_weights_and_asks_every_question_before_it_repeats_one() {
-    let mut mix = Mix::new(&[3.0, 1.0], 7, 9);
-    let asks: Vec<Ask> = (0..4_000).map(|_| mix.next()).collect();
+    let mut mix = RequestMix::new(&[3.0, 1.0], 7, 9);
+    let asks: Vec<AskedQuestion> = (0..4_000).map(|_| mix.next()).collect();
     let of = |kind| asks.iter().filter(move |ask| ask.kind == kind).map(|ask| ask.question);
     assert!((0.72..0.78).contains(&(of(0).count() as f64 / 4_000.0)));
     for kind in [0, 1] {
@@ -156,7 +158,7 @@ fn a_stall_shows_in_the_open_loop_and_hides_in_a_closed_one() {
     let most = open.milliseconds(0.8).unwrap();
     assert!(most >= 100.0, "{most}");
 
-    let stalls: Arc<dyn Target> = Arc::new(Stalls::new());
+    let stalls: Arc<dyn LoadTarget> = Arc::new(Stalls::new());
     let closed = pass(ms(600)).closed(&stalls, 1, mix()).unwrap();
     assert!(closed.count(ANSWERED) > 30 && closed.milliseconds(1.0).unwrap() >= 300.0);
     assert!(closed.milliseconds(0.5).unwrap() < most, "one of many requests has met the stall");
@@ -183,20 +185,20 @@ fn requests_beyond_the_bound_are_not_sent_and_count() {
 }
 
 /// Replies at once to each request of a call of three, but holds the calls back that it is to hold.
-struct Calls(bool, Mutex<Vec<Done>>);
+struct Calls(bool, Mutex<Vec<ReplyReceiver>>);
 
-impl Target for Calls {
-    fn start(&self, asks: &[Ask], done: Done) {
+impl LoadTarget for Calls {
+    fn start(&self, asks: &[AskedQuestion], done: ReplyReceiver) {
         if self.0 {
             self.1.lock().unwrap().push(done);
         } else {
-            let key = |ask: &Ask| Reply::Answered(vec![ask.question.to_string()]);
+            let key = |ask: &AskedQuestion| LoadReply::Answered(vec![ask.question.to_string()]);
             done(asks.iter().map(key).collect());
         }
     }
 
-    fn process(&self) -> Process {
-        Process::Own
+    fn process(&self) -> AnsweringProcess {
+        AnsweringProcess::Own
     }
 
     fn batch(&self) -> usize {
@@ -205,7 +207,7 @@ impl Target for Calls {
 }
 
 /// A client that starts its next job at the end of the one before, and says each time who it is; until nobody listens.
-fn ask_again(workers: &Arc<Workers>, client: usize, asked: SyncSender<usize>) {
+fn ask_again(workers: &Arc<SearchThreads>, client: usize, asked: SyncSender<usize>) {
     let next = Arc::clone(workers);
     workers.start(Box::new(move || {
         if asked.send(client).is_ok() {
@@ -216,7 +218,7 @@ fn ask_again(workers: &Arc<Workers>, client: usize, asked: SyncSender<usize>) {
 
 #[test]
 fn every_client_of_the_library_has_its_turn() {
-    let workers = Arc::new(Workers::new(1).unwrap());
+    let workers = Arc::new(SearchThreads::new(1).unwrap());
     // The first turn does not end before all clients wait for theirs.
     let (asked, served) = sync_channel(0);
     for client in 0..16 {
@@ -237,7 +239,7 @@ fn every_request_of_a_call_counts() {
     pass.max_in_flight = 8;
     let held = Calls(true, Mutex::default());
     let running = pass.send_all(&held, times(100.0), mix()).unwrap();
-    let held: Vec<Done> = held.1.into_inner().unwrap();
+    let held: Vec<ReplyReceiver> = held.1.into_inner().unwrap();
     assert_eq!(held.len(), 2, "a third call would be the ninth request under way");
     for done in held {
         done(failed(3, REFUSED));
@@ -248,14 +250,19 @@ fn every_request_of_a_call_counts() {
 
 #[test]
 fn a_tally_counts_what_was_meant_to_be_sent_after_the_warm_up() {
-    let mut tally = Tally::new(ms(1_000), ms(50), 1, 3).unwrap();
+    let mut tally = RequestTally::new(ms(1_000), ms(50), 1, 3).unwrap();
     let mut record = |intended, sent, now, question, reply| {
-        tally.record(Ask { kind: 0, question }, Sent { intended: ms(intended), sent: ms(sent) }, ms(now), reply);
+        tally.record(
+            AskedQuestion { kind: 0, question },
+            SentAt { intended: ms(intended), sent: ms(sent) },
+            ms(now),
+            reply,
+        );
     };
     record(999, 999, 1_500, 0, answered());
     record(1_000, 1_010, 1_040, 1, answered());
-    record(1_700, 1_700, 1_800, 1, Reply::Answered(vec!["b".to_owned()]));
-    record(1_800, 1_800, 1_801, 2, Reply::Failed("ResourceExhausted".into()));
+    record(1_700, 1_700, 1_800, 1, LoadReply::Answered(vec!["b".to_owned()]));
+    record(1_800, 1_800, 1_801, 2, LoadReply::Failed("ResourceExhausted".into()));
     assert_eq!((tally.asked(), tally.count(ANSWERED), tally.in_time), (3, 2, 1));
     assert!((tally.failed_share() - 1.0 / 3.0).abs() < 1e-9);
     let class = &tally.classes[ANSWERED];
@@ -270,13 +277,13 @@ fn latency_is_back_after_the_last_bad_window() {
     // By window: latencies in milliseconds of its requests; none for one without an answer.
     let after = |windows: &[&[Option<u64>]]| {
         let measured = WINDOW * windows.len() as u32;
-        let mut tally = Tally::new(Duration::ZERO, ms(1_000), 1, 1).unwrap().with_windows(measured).unwrap();
+        let mut tally = RequestTally::new(Duration::ZERO, ms(1_000), 1, 1).unwrap().with_windows(measured).unwrap();
         for (window, latencies) in windows.iter().enumerate() {
             let intended = WINDOW * window as u32;
             tally.expect(latencies.len(), intended);
             for latency in latencies.iter().flatten() {
-                let sent = Sent { intended, sent: intended };
-                tally.record(Ask { kind: 0, question: 0 }, sent, intended + ms(*latency), answered());
+                let sent = SentAt { intended, sent: intended };
+                tally.record(AskedQuestion { kind: 0, question: 0 }, sent, intended + ms(*latency), answered());
             }
         }
         assert_eq!(tally.windows.len(), windows.len());
@@ -299,7 +306,7 @@ fn latency_is_back_after_the_last_bad_window() {
 
 #[test]
 fn requests_without_an_answer_count_in_the_window_in_which_they_were_due() {
-    let pass = Pass { has_windows: true, max_in_flight: 8, ..pass(ms(1_000)) };
+    let pass = LoadPass { has_windows: true, max_in_flight: 8, ..pass(ms(1_000)) };
     let held = Calls(true, Mutex::default());
     let running = pass.send_all(&held, times(20.0), mix()).unwrap();
     for done in held.1.into_inner().unwrap() {
@@ -315,7 +322,7 @@ fn memory_has_a_slope() {
     let row = memory(&[100, 103, 106, 109]);
     assert_eq!((row["resident_min_bytes"].as_u64(), row["resident_max_bytes"].as_u64()), (Some(100), Some(109)));
     assert!((row["resident_bytes_per_minute"].as_f64().unwrap() - 180.0).abs() < 1e-9);
-    assert!(memory(&[]).values().all(serde_json::Value::is_null));
+    assert!(memory(&[]).as_object().unwrap().values().all(serde_json::Value::is_null));
 }
 
 proptest! {

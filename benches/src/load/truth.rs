@@ -1,4 +1,5 @@
-//! Quality next to latency: exact answers, asked for before anything is measured, and how near the answers of a pass come to them.
+//! Quality next to latency: exact answers, asked for before anything is measured, and how near the answers of a pass
+//! come to them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,24 +12,25 @@ use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
 use dyad_searcher::run::Engine;
 
-use super::arrivals::Ask;
-use super::questions::{Form, Requests};
-use super::tally::Tally;
-use super::workload::Kind;
-use crate::error::{Error, Result};
-use crate::harness::Row;
+use super::arrivals::AskedQuestion;
+use super::questions::{LoadRequests, QuestionForm};
+use super::tally::RequestTally;
+use super::workload::RequestKind;
+use crate::error::{BenchError, BenchResult};
+use crate::harness::by_name;
 use crate::quality::overlap;
+use serde_json::Value;
 
 /// Questions in one call.
 const BATCH: usize = 64;
-/// For one such call.
+/// Time for one call.
 pub(super) const BATCH_TIME: Duration = Duration::from_mins(5);
 /// Depth of the metric of judged questions.
 const NDCG_DEPTH: usize = 10;
 
 /// Exact answers by kind; none for kinds without vectors.
 #[derive(Debug, Default)]
-pub(super) struct Truth {
+pub(super) struct ExactAnswers {
     kinds: Vec<Option<TrecRun>>,
 }
 
@@ -37,14 +39,18 @@ fn ranking(keys: impl IntoIterator<Item = String>) -> Vec<(String, f32)> {
     keys.into_iter().enumerate().map(|(place, key)| (key, -(place as f32))).collect()
 }
 
-impl Truth {
+impl ExactAnswers {
     /// Asks a server.
-    pub(super) async fn of_server(client: &SearcherClient, requests: &Requests, form: Form) -> Result<Self> {
-        Self::of(requests, form, async |requests| {
+    pub(super) async fn of_server(
+        client: &SearcherClient,
+        requests: &LoadRequests,
+        form: QuestionForm,
+    ) -> BenchResult<Self> {
+        Self::ask(requests, form, async |requests| {
             let replies = client.search_batch(v1::SearchBatchRequest { requests }).await?.responses;
             let keys = |reply: v1::SearchResponse| ranking(reply.hits.into_iter().map(|hit| hit.key));
             match replies.iter().find(|reply| reply.degraded) {
-                Some(reply) => Err(Error::Refused(format!("exact answers: {}", reply.degraded_reason))),
+                Some(reply) => Err(BenchError::Refused(format!("exact answers: {}", reply.degraded_reason))),
                 None => Ok(replies.into_iter().map(keys).collect()),
             }
         })
@@ -52,10 +58,10 @@ impl Truth {
     }
 
     /// Asks an engine in this process.
-    pub(super) async fn of_engine(engine: &Engine, requests: &Requests) -> Result<Self> {
-        Self::of(requests, Form::Vector, async |requests| {
+    pub(super) async fn of_engine(engine: &Engine, requests: &LoadRequests) -> BenchResult<Self> {
+        Self::ask(requests, QuestionForm::Vector, async |requests| {
             let answers = Box::pin(engine.search_batch(requests, &Caller::default(), Some(BATCH_TIME))).await;
-            let (answers, _) = answers.map_err(|error| Error::Refused(format!("exact answers: {error}")))?;
+            let (answers, _) = answers.map_err(|error| BenchError::Refused(format!("exact answers: {error}")))?;
             Ok(answers
                 .into_iter()
                 .map(|answer| ranking(answer.hits.into_iter().map(|answer| answer.hit.key)))
@@ -64,9 +70,13 @@ impl Truth {
         .await
     }
 
-    async fn of<F>(requests: &Requests, form: Form, ask: impl Fn(Vec<v1::SearchRequest>) -> F) -> Result<Self>
+    async fn ask<F>(
+        requests: &LoadRequests,
+        form: QuestionForm,
+        ask: impl Fn(Vec<v1::SearchRequest>) -> F,
+    ) -> BenchResult<Self>
     where
-        F: Future<Output = Result<Vec<Vec<(String, f32)>>>>,
+        F: Future<Output = BenchResult<Vec<Vec<(String, f32)>>>>,
     {
         let mut kinds = Vec::new();
         for (number, kind) in requests.kinds.iter().enumerate() {
@@ -75,7 +85,7 @@ impl Truth {
                 continue;
             }
             let exact = |question| {
-                let request = requests.request(Ask { kind: number, question }, form);
+                let request = requests.request(AskedQuestion { kind: number, question }, form);
                 let (ef, target_recall, fields, snippet_bytes) = (0, None, Vec::new(), 0);
                 v1::SearchRequest { exact: true, keys_only: true, ef, target_recall, fields, snippet_bytes, ..request }
             };
@@ -91,8 +101,9 @@ impl Truth {
         Ok(Self { kinds })
     }
 
-    /// The mean share of the exact hits that a pass has found, over all questions that it has asked; none without exact answers.
-    pub(super) fn recall(&self, requests: &Requests, tally: &Tally) -> Option<f64> {
+    /// The mean share of the exact hits that a pass has found, over all questions that it has asked; none without exact
+    /// answers.
+    pub(super) fn recall(&self, requests: &LoadRequests, tally: &RequestTally) -> Option<f64> {
         let (mut sum, mut count) = (0.0, 0);
         for (number, (kind, truth)) in requests.kinds.iter().zip(&self.kinds).enumerate() {
             let Some(truth) = truth else { continue };
@@ -110,25 +121,24 @@ fn clone<K: Clone, V: Clone>((key, value): (&K, &V)) -> (K, V) {
 }
 
 /// Answers as a run.
-fn answers(requests: &Requests, tally: &Tally, wanted: impl Fn(Ask) -> bool) -> TrecRun {
-    let query = |ask: Ask| requests.questions.queries.get(ask.question).map(|query| query.key.clone());
+fn answers(requests: &LoadRequests, tally: &RequestTally, wanted: impl Fn(AskedQuestion) -> bool) -> TrecRun {
+    let query = |ask: AskedQuestion| requests.questions.queries.get(ask.question).map(|query| query.key.clone());
     let some = tally.answers().filter(|(ask, _)| wanted(*ask));
     some.filter_map(|(ask, keys)| Some((query(ask)?, ranking(keys.iter().cloned())))).collect()
 }
 
 /// The name of a kind's nDCG@10 among the figures: with that of the kind where there are several.
-pub(super) fn ndcg_name(kinds: &[Kind], kind: &Kind) -> String {
+pub(super) fn ndcg_name(kinds: &[RequestKind], kind: &RequestKind) -> String {
     if kinds.len() > 1 { format!("ndcg_10_{}", kind.name) } else { "ndcg_10".to_owned() }
 }
 
 /// nDCG@10 of each kind, over the judged questions that a pass has asked in it; none without judgements.
-pub(super) fn ndcg(requests: &Requests, tally: &Tally) -> Row {
-    let of = |(number, kind): (usize, &Kind)| {
-        let qrels = requests.questions.qrels.as_ref();
+pub(super) fn ndcg(requests: &LoadRequests, tally: &RequestTally) -> Value {
+    let qrels = requests.questions.qrels.as_ref();
+    by_name(requests.kinds.iter().enumerate().map(|(number, kind)| {
         let figure = qrels.and_then(|qrels| ndcg_of(&answers(requests, tally, |ask| ask.kind == number), qrels));
         (ndcg_name(&requests.kinds, kind), figure.into())
-    };
-    requests.kinds.iter().enumerate().map(of).collect()
+    }))
 }
 
 /// nDCG@10 over the questions of a run.

@@ -1,4 +1,5 @@
-//! A workload of load: questions, kinds of requests and their weights, the server. Read from TOML; unknown keys are refused.
+//! A workload of load: questions, kinds of requests and their weights, the server. Read from TOML; unknown keys are
+//! refused.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Arrivals;
-use crate::error::{Error, Result};
-use crate::harness::{find_data, plain_names, read_toml, threads};
+use crate::error::BenchResult;
+use crate::harness::{WorkloadFile, plain_names, read_toml, require_some, threads};
 
 /// Fields of a search that the run sets itself.
 const SET_HERE: [&str; 4] = ["id", "query", "vector", "fingerprint"];
@@ -17,7 +18,7 @@ const SET_HERE: [&str; 4] = ["id", "query", "vector", "fingerprint"];
 /// What one run asks. `benches/workloads/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct LoadWorkload {
     /// Name in records.
     pub name: String,
     #[serde(default = "engines")]
@@ -50,7 +51,7 @@ pub struct Workload {
     #[serde(default)]
     pub(crate) server: ServerFiles,
     #[serde(rename = "kind")]
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<RequestKind>,
 }
 
 /// Where questions come from.
@@ -72,11 +73,11 @@ pub(crate) struct QuestionFiles {
 pub(crate) struct ServerFiles {
     /// Directory of the index.
     pub(crate) index: Option<PathBuf>,
-    /// As `dyad-searcher serve --question-tower` takes it.
+    /// The question tower, as `dyad-searcher serve --question-tower` takes it.
     pub(crate) question_tower: Option<String>,
-    /// Of a server that is started here: a question that is asked again is embedded again.
+    /// Size of the question cache of a server that is started here; with 0 a repeated question is embedded again.
     pub(crate) question_cache_mb: u32,
-    /// Of the same and of `engine`.
+    /// Size of the filter cache of a server that is started here, and of `engine`.
     pub(crate) filter_cache_mb: u32,
     pub(crate) args: Vec<String>,
 }
@@ -90,7 +91,7 @@ impl Default for ServerFiles {
 /// A kind of request, and how often it is sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Kind {
+pub(crate) struct RequestKind {
     pub(crate) name: String,
     #[serde(default = "weight")]
     pub(crate) weight: f64,
@@ -113,19 +114,19 @@ defaults! {
     weight: f64 = 1.0;
 }
 
-impl Workload {
-    /// Reads and checks a workload. Relative paths of questions are looked for next to the file, then under `data_dir`; that of the index
-    /// first where the command was given.
-    pub fn read(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
+impl LoadWorkload {
+    /// Reads and checks a workload. Relative paths of questions are looked for next to the file, then under `data_dir`;
+    /// that of the index first where the command was given.
+    pub fn read(path: &Path, data_dir: Option<&Path>) -> BenchResult<Self> {
         let mut workload: Self = read_toml(path, |workload: &mut Self| workload.check())?;
-        let beside = path.parent().unwrap_or(Path::new(""));
+        let file = WorkloadFile::new(path, data_dir);
         let QuestionFiles { data, queries, vectors, .. } = &mut workload.questions;
         for entry in [data, queries, vectors].into_iter().flatten() {
-            *entry = find_data("questions", entry, beside, data_dir).map_err(|problem| Error::file(path, problem))?;
+            file.locate("questions", entry)?;
         }
         if let Some(index) = workload.server.index.as_mut().filter(|index| !index.exists()) {
             // Where it is nowhere, it may not be needed.
-            *index = find_data("server.index", index, beside, data_dir).unwrap_or_else(|_| index.clone());
+            let _ = file.locate("server.index", index);
         }
         workload.threads = threads(workload.threads);
         Ok(workload)
@@ -134,7 +135,7 @@ impl Workload {
     fn check(&mut self) -> Result<(), String> {
         plain_names("name", [self.name.as_str()])?;
         plain_names("kind", self.kinds.iter().map(|kind| kind.name.as_str()))?;
-        let counts = [
+        require_some(&[
             ("repeats", self.repeats),
             ("clients", self.clients),
             ("batch", self.batch),
@@ -142,10 +143,7 @@ impl Workload {
             ("deadline_ms", self.deadline_ms as usize),
             ("max_in_flight", self.max_in_flight),
             ("questions.limit", self.questions.limit.unwrap_or(1)),
-        ];
-        if let Some((key, _)) = counts.into_iter().find(|(_, value)| *value == 0) {
-            return Err(format!("`{key}`: expected at least 1, got 0"));
-        }
+        ])?;
         let QuestionFiles { data, queries, vectors, .. } = &self.questions;
         if data.is_some() && queries.is_some() || data.is_none() && queries.is_none() && vectors.is_none() {
             return Err("`questions`: expected `data` or `queries`, or `vectors` alone or with one of them".to_owned());
@@ -159,7 +157,7 @@ impl Workload {
     }
 }
 
-impl Kind {
+impl RequestKind {
     fn check(&mut self, pool: &DescriptorPool) -> Result<(), String> {
         let at = format!("kind.{}", self.name);
         if !(self.weight.is_finite() && self.weight > 0.0) {

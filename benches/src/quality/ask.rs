@@ -1,4 +1,5 @@
-//! What is measured, a ranking mode through the graph, exact, or reranked; and every question to the server, over gRPC, replies checked.
+//! What is measured, a ranking mode through the graph, exact, or reranked; and every question to the server, over gRPC,
+//! replies checked.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,14 +14,14 @@ use dyad_proto::limits::{MAX_BATCH_RERANK, MAX_K, MAX_RERANK};
 use dyad_proto::{v1, validate};
 use futures_util::{StreamExt as _, stream};
 
-use crate::error::{Error, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// Questions in one call: enough for the server to embed them together, few enough for the progress bar to move.
 const BATCH: usize = 64;
 
 /// A ranking that a searcher serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum RankingMode {
     /// Nearest vectors.
     Dense,
     /// Okapi BM25.
@@ -29,7 +30,7 @@ pub enum Mode {
     Hybrid,
 }
 
-impl Mode {
+impl RankingMode {
     /// The mode's name on the command line and in files, and in the protocol.
     pub(super) fn names(self) -> (&'static str, v1::Mode) {
         match self {
@@ -42,9 +43,9 @@ impl Mode {
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct System {
+pub struct RankingSystem {
     /// The ranking.
-    pub mode: Mode,
+    pub mode: RankingMode,
     /// Every vector compared, instead of a walk over the graph.
     pub exact: bool,
     /// Best hits that the server's cross encoder has scored again; 0 for none.
@@ -52,7 +53,7 @@ pub struct System {
 }
 
 /// `dense`, `dense exact`, `dense rerank`, ...
-impl fmt::Display for System {
+impl fmt::Display for RankingSystem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match (self.exact, self.rerank) {
             (true, _) => " exact",
@@ -63,14 +64,14 @@ impl fmt::Display for System {
     }
 }
 
-/// The systems of `modes`, each once and in their order; those with vectors followed by their exact form, and all by the one whose best
-/// `rerank` hits are scored again.
-pub fn systems(modes: &[Mode], rerank: u32) -> Vec<System> {
+/// The systems of `modes`, each once and in their order; those with vectors followed by their exact form, and all by
+/// the one whose best `rerank` hits are scored again.
+pub fn systems(modes: &[RankingMode], rerank: u32) -> Vec<RankingSystem> {
     let mut systems = Vec::new();
     for &mode in modes {
         for (exact, rerank) in [(false, 0), (true, 0), (false, rerank)] {
-            let system = System { mode, exact, rerank };
-            if !(systems.contains(&system) || exact && mode == Mode::Bm25) {
+            let system = RankingSystem { mode, exact, rerank };
+            if !(systems.contains(&system) || exact && mode == RankingMode::Bm25) {
                 systems.push(system);
             }
         }
@@ -80,10 +81,10 @@ pub fn systems(modes: &[Mode], rerank: u32) -> Vec<System> {
 
 /// What to ask, and where the runs go.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Job {
+pub struct QualityJob {
     /// Rankings to measure, between commas; dense and hybrid are also asked for with exact search.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["dense", "bm25", "hybrid"])]
-    pub modes: Vec<Mode>,
+    pub modes: Vec<RankingMode>,
     /// Each ranking also with its best N hits scored again by the server's cross encoder; 0: without.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_RERANK)))]
     pub rerank: u32,
@@ -103,7 +104,7 @@ pub struct Job {
 
 /// The index that answered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Served {
+pub struct AnsweringIndex {
     /// Its generation.
     pub generation: u64,
     /// Fingerprint of its model.
@@ -111,25 +112,25 @@ pub struct Served {
 }
 
 /// `generation 3, model 0123456789ab`: the first 12 digits of the fingerprint.
-impl fmt::Display for Served {
+impl fmt::Display for AnsweringIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "generation {}, model {}", self.generation, self.fingerprint.get(..12).unwrap_or(&self.fingerprint))
     }
 }
 
-/// Asks `system` every question, `job.concurrency` calls at a time: the run, the index that answered, and the time of it all. `watch`
-/// hears how many answers have come with each call.
+/// Asks `system` every question, `job.concurrency` calls at a time: the run, the index that answered, and the time of
+/// it all. `watch` hears how many answers have come with each call.
 ///
 /// One index has to give all answers, whole and well-formed; anything else is an error.
 pub(super) async fn ask(
     client: &SearcherClient,
     questions: &[KeyedQuery],
-    system: System,
-    job: &Job,
-    watch: &(dyn Fn(System, usize) + Sync),
-) -> Result<(TrecRun, Served, Duration)> {
+    system: RankingSystem,
+    job: &QualityJob,
+    watch: &(dyn Fn(RankingSystem, usize) + Sync),
+) -> BenchResult<(TrecRun, AnsweringIndex, Duration)> {
     let (url, asked) = (client.url(), questions.len());
-    let requests = questions.iter().map(|question| request(question, system, job)).collect::<Result<Vec<_>>>()?;
+    let requests = questions.iter().map(|question| request(question, system, job)).collect::<BenchResult<Vec<_>>>()?;
     let pairs = u64::from(system.rerank.max(1));
     let batch = BATCH.min((MAX_BATCH_RERANK / pairs) as usize).max(1);
     let started = Instant::now();
@@ -147,7 +148,7 @@ pub(super) async fn ask(
         let wrong = |question: &KeyedQuery, reason: String| {
             let query = &question.key;
             let hint = "Check that client and server are of the same release";
-            Error::Refused(format!("`{url}` answered query `{query}` against the contract: {reason}. {hint}"))
+            BenchError::Refused(format!("`{url}` answered query `{query}` against the contract: {reason}. {hint}"))
         };
         if let (Some(first), true) = (questions.first(), responses.len() != questions.len()) {
             let reason = format!("expected {} responses to a batch, got {}", questions.len(), responses.len());
@@ -163,7 +164,7 @@ pub(super) async fn ask(
                 let reason = format!("expected mode {name}, got {}", response.mode().as_str_name());
                 return Err(wrong(question, reason));
             }
-            let one = Served { generation: response.generation, fingerprint: response.fingerprint };
+            let one = AnsweringIndex { generation: response.generation, fingerprint: response.fingerprint };
             same(url, served.get_or_insert_with(|| one.clone()), &one)?;
             let mut hits = hits(response.hits).map_err(|reason| wrong(question, reason))?;
             if system.rerank > 0 {
@@ -179,7 +180,7 @@ pub(super) async fn ask(
         watch(system, questions.len());
     }
     if let Some((count, query, reason)) = degraded {
-        return Err(Error::Refused(format!(
+        return Err(BenchError::Refused(format!(
             "`{url}` gave degraded answers to {count} of {asked} questions in mode {system}, query `{query}` first: {reason}. Restore the \
              server, then measure again"
         )));
@@ -187,7 +188,7 @@ pub(super) async fn ask(
     Ok((run, served.unwrap_or_default(), started.elapsed()))
 }
 
-fn request(question: &KeyedQuery, system: System, job: &Job) -> Result<v1::SearchRequest> {
+fn request(question: &KeyedQuery, system: RankingSystem, job: &QualityJob) -> BenchResult<v1::SearchRequest> {
     // The hit that may be dropped does not count.
     let k = if job.drop_identical_ids { job.k.saturating_add(1).min(MAX_K) } else { job.k };
     let (query, mode) = (question.text.clone(), system.mode.names().1.into());
@@ -196,7 +197,7 @@ fn request(question: &KeyedQuery, system: System, job: &Job) -> Result<v1::Searc
         v1::SearchRequest { query, mode, k, exact, rerank_depth, keys_only: true, ..v1::SearchRequest::default() };
     // Refused here, where the question's key is known.
     validate::search_request(&request)
-        .map_err(|violations| Error::Refused(format!("query `{}`: {violations}", question.key)))?;
+        .map_err(|violations| BenchError::Refused(format!("query `{}`: {violations}", question.key)))?;
     Ok(request)
 }
 
@@ -215,12 +216,12 @@ fn hits(hits: Vec<v1::Hit>) -> Result<Vec<(String, f32)>, String> {
 }
 
 /// Refuses answers of two indexes in one measurement: they do not compare.
-pub(super) fn same(url: &str, expected: &Served, got: &Served) -> Result<()> {
+pub(super) fn same(url: &str, expected: &AnsweringIndex, got: &AnsweringIndex) -> BenchResult<()> {
     if expected == got {
         return Ok(());
     }
     let problem = format!("changed its index during the measurement: expected {expected}, got {got}. Measure again");
-    Err(Error::Refused(format!("`{url}` {problem}")))
+    Err(BenchError::Refused(format!("`{url}` {problem}")))
 }
 
 #[cfg(test)]
@@ -229,10 +230,13 @@ mod tests {
 
     #[test]
     fn vectors_are_searched_both_ways_and_each_system_once() {
-        let names: Vec<String> =
-            systems(&[Mode::Hybrid, Mode::Bm25, Mode::Hybrid], 0).iter().map(ToString::to_string).collect();
+        let names: Vec<String> = systems(&[RankingMode::Hybrid, RankingMode::Bm25, RankingMode::Hybrid], 0)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(names, ["hybrid", "hybrid exact", "bm25"]);
-        let names: Vec<String> = systems(&[Mode::Dense, Mode::Bm25], 20).iter().map(ToString::to_string).collect();
+        let names: Vec<String> =
+            systems(&[RankingMode::Dense, RankingMode::Bm25], 20).iter().map(ToString::to_string).collect();
         assert_eq!(names, ["dense", "dense exact", "dense rerank", "bm25", "bm25 rerank"]);
     }
 }

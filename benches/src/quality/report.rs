@@ -9,10 +9,11 @@ use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
 use dyad_corpus::run::{self, TrecRun};
 use dyad_proto::client::SearcherClient;
 use dyad_proto::v1;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::ask::{Job, Mode, Served, System, ask, same, systems};
-use crate::error::{Error, Result};
+use super::ask::{AnsweringIndex, QualityJob, RankingMode, RankingSystem, ask, same, systems};
+use crate::error::{BenchError, BenchResult};
+use crate::harness::{FigureFormat, TextTable, by_name};
 
 /// The columns: metrics, their headings, and the k that they need.
 pub const METRICS: [(RankingMetric, &str, u32); 7] = [
@@ -28,21 +29,15 @@ pub const METRICS: [(RankingMetric, &str, u32); 7] = [
 const OVERLAP_DEPTH: usize = 10;
 /// Judged documents asked for at once: the first few show that an index is the right one.
 const KEYS: usize = 64;
-/// Characters of a system's name.
-const NAME: usize = 12;
-/// The same where some are reranked.
-const LONG_NAME: usize = 14;
-/// Characters of a figure.
-const FIGURE: usize = 9;
 
 /// One system's figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct SystemRow {
     /// What was measured.
-    pub system: System,
+    pub system: RankingSystem,
     /// The run that was written.
     pub run: PathBuf,
-    /// One mean per [`Report::metrics`], over all judged queries.
+    /// One mean per [`QualityReport::metrics`], over all judged queries.
     pub means: Vec<f64>,
     /// Questions per second of wall-clock time. For information: the clients' load is not controlled.
     pub queries_per_s: f64,
@@ -50,10 +45,10 @@ pub struct Row {
 
 /// What the graph walk lost against exact search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loss {
-    /// Of which ranking.
-    pub mode: Mode,
-    /// Exact minus ANN, one per [`Report::metrics`].
+pub struct AnnLoss {
+    /// The ranking that lost them.
+    pub mode: RankingMode,
+    /// Exact minus ANN, one per [`QualityReport::metrics`].
     pub means: Vec<f64>,
     /// [`overlap`] at 10, or at k where that is smaller.
     pub overlap: f64,
@@ -61,7 +56,7 @@ pub struct Loss {
 
 /// A measurement.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct QualityReport {
     server: String,
     data: PathBuf,
     split: String,
@@ -72,25 +67,25 @@ pub struct Report {
     drop_identical_ids: bool,
     rerank: u32,
     /// What answered; `None` where no system was measured.
-    pub served: Option<Served>,
+    pub served: Option<AnsweringIndex>,
     /// Those of [`METRICS`] for which k is large enough.
     pub metrics: Vec<(RankingMetric, &'static str, u32)>,
     /// One per system, in the order measured.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SystemRow>,
     /// One per system that was measured both ways.
-    pub losses: Vec<Loss>,
+    pub losses: Vec<AnnLoss>,
 }
 
-/// Measures the systems of all modes on every judged question, and writes its run; an index without any judged document is refused.
-/// `watch` hears of each call's answers.
+/// Measures the systems of all modes on every judged question, and writes its run; an index without any judged document
+/// is refused. `watch` hears of each call's answers.
 pub async fn measure(
     client: &SearcherClient,
     judged: &JudgedQuestions,
-    job: &Job,
-    watch: &(dyn Fn(System, usize) + Sync),
-) -> Result<Report> {
+    job: &QualityJob,
+    watch: &(dyn Fn(RankingSystem, usize) + Sync),
+) -> BenchResult<QualityReport> {
     holds_any(client, judged).await?;
-    let mut report = Report {
+    let mut report = QualityReport {
         server: client.url().to_owned(),
         data: judged.data.clone(),
         split: judged.split.clone(),
@@ -105,7 +100,7 @@ pub async fn measure(
     };
     let metrics: Vec<RankingMetric> = report.metrics.iter().map(|(metric, ..)| *metric).collect();
     // The run through the graph, until the exact one of the same mode follows it.
-    let mut approximate: Option<(Row, TrecRun)> = None;
+    let mut approximate: Option<(SystemRow, TrecRun)> = None;
     for system in systems(&job.modes, job.rerank) {
         let (answers, served, time) = ask(client, &judged.questions, system, job, watch).await?;
         same(client.url(), report.served.get_or_insert_with(|| served.clone()), &served)?;
@@ -114,12 +109,12 @@ pub async fn measure(
         run::write(&path, &answers, &format!("dyad-{name}"))?;
         let means = evaluate(&answers, &judged.qrels, &metrics, Average::Complete).means;
         let queries_per_s = judged.questions.len() as f64 / time.as_secs_f64().max(1e-9);
-        let row = Row { system, run: path, means, queries_per_s };
+        let row = SystemRow { system, run: path, means, queries_per_s };
         match approximate.take() {
             Some((walked, walked_run)) if system.exact && walked.system.mode == system.mode => {
                 let means = row.means.iter().zip(&walked.means).map(|(exact, walked)| exact - walked).collect();
                 let overlap = overlap(&walked_run, &answers, report.overlap_depth());
-                report.losses.push(Loss { mode: system.mode, means, overlap });
+                report.losses.push(AnnLoss { mode: system.mode, means, overlap });
             }
             _ => approximate = Some((row.clone(), answers)),
         }
@@ -129,7 +124,7 @@ pub async fn measure(
 }
 
 /// Refuses an index that has none of the judged documents: every figure would be 0 for no fault of its answers.
-async fn holds_any(client: &SearcherClient, judged: &JudgedQuestions) -> Result<()> {
+async fn holds_any(client: &SearcherClient, judged: &JudgedQuestions) -> BenchResult<()> {
     let documents: BTreeSet<&String> = judged.qrels.values().flat_map(BTreeMap::keys).collect();
     let keys: Vec<String> = documents.into_iter().cloned().collect();
     for some in keys.chunks(KEYS) {
@@ -138,7 +133,7 @@ async fn holds_any(client: &SearcherClient, judged: &JudgedQuestions) -> Result<
             return Ok(());
         }
     }
-    Err(Error::Refused(format!(
+    Err(BenchError::Refused(format!(
         "none of the {} judged documents is in the index that `{}` serves. Serve an index of the corpus of `{}`, or name its folder with \
          `--data`",
         keys.len(),
@@ -147,31 +142,14 @@ async fn holds_any(client: &SearcherClient, judged: &JudgedQuestions) -> Result<
     )))
 }
 
-impl Report {
-    /// The depth at which [`Loss::overlap`] was taken.
+impl QualityReport {
+    /// The depth at which [`AnnLoss::overlap`] was taken.
     pub fn overlap_depth(&self) -> usize {
         OVERLAP_DEPTH.min(self.k as usize)
     }
 
     /// Everything, unrounded; metrics under trec_eval's names.
     pub fn to_json(&self) -> Value {
-        let named = |means: &[f64]| -> Map<String, Value> {
-            self.metrics.iter().zip(means).map(|((metric, ..), mean)| (metric.to_string(), (*mean).into())).collect()
-        };
-        let system = |row: &Row| {
-            json!({
-                "mode": row.system.mode.names().0,
-                "exact": row.system.exact,
-                "rerank": row.system.rerank,
-                "run": row.run,
-                "metrics": named(&row.means),
-                "queries_per_s": row.queries_per_s,
-            })
-        };
-        let loss = |loss: &Loss| {
-            let overlap = json!({ "depth": self.overlap_depth(), "mean": loss.overlap });
-            json!({ "mode": loss.mode.names().0, "metrics": named(&loss.means), "overlap": overlap })
-        };
         json!({
             "server": self.server,
             "data": self.data,
@@ -182,9 +160,30 @@ impl Report {
             "drop_identical_ids": self.drop_identical_ids,
             "generation": self.served.as_ref().map(|served| served.generation),
             "fingerprint": self.served.as_ref().map(|served| served.fingerprint.as_str()),
-            "systems": self.rows.iter().map(system).collect::<Vec<_>>(),
-            "ann_loss": self.losses.iter().map(loss).collect::<Vec<_>>(),
+            "systems": self.rows.iter().map(|row| self.system_json(row)).collect::<Vec<_>>(),
+            "ann_loss": self.losses.iter().map(|loss| self.loss_json(loss)).collect::<Vec<_>>(),
         })
+    }
+
+    fn system_json(&self, row: &SystemRow) -> Value {
+        json!({
+            "mode": row.system.mode.names().0,
+            "exact": row.system.exact,
+            "rerank": row.system.rerank,
+            "run": row.run,
+            "metrics": self.named(&row.means),
+            "queries_per_s": row.queries_per_s,
+        })
+    }
+
+    fn loss_json(&self, loss: &AnnLoss) -> Value {
+        let overlap = json!({ "depth": self.overlap_depth(), "mean": loss.overlap });
+        json!({ "mode": loss.mode.names().0, "metrics": self.named(&loss.means), "overlap": overlap })
+    }
+
+    /// One value per metric, under trec_eval's names.
+    fn named(&self, means: &[f64]) -> Value {
+        by_name(self.metrics.iter().zip(means).map(|((metric, ..), mean)| (metric.to_string(), json!(mean))))
     }
 
     /// Prints one row per system, then what the graph walk lost.
@@ -193,26 +192,27 @@ impl Report {
         let served = self.served.as_ref().map_or_else(|| "generation 0, model -".to_owned(), ToString::to_string);
         writeln!(out, "{}, split {split}: {queries} queries, k {k}, index {served}\n", data.display())?;
         // What reranking costs a question is told as its time.
-        let (name_width, speed) = if self.rerank > 0 { (LONG_NAME, "ms/question") } else { (NAME, "queries/s") };
-        let mut line = |name: &str, figures: Vec<String>, last: &str| {
-            let figures: Vec<String> = figures.iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
-            writeln!(out, "{name:<name_width$}{}{last:>12}", figures.concat())
+        let (heading, speed): (_, fn(f64) -> f64) = if self.rerank > 0 {
+            ("ms/question", |queries_per_s| 1e3 / queries_per_s)
+        } else {
+            ("queries/s", |qps| qps)
         };
-        line("", metrics.iter().map(|(_, heading, _)| (*heading).to_owned()).collect(), speed)?;
+        let headings = || metrics.iter().map(|(_, heading, _)| (*heading).to_owned());
+        let mut table = TextTable::new("", headings().chain([heading.to_owned()]));
         for row in &self.rows {
-            let means = row.means.iter().map(|mean| format!("{mean:.4}")).collect();
-            let speed = if self.rerank > 0 { 1e3 / row.queries_per_s } else { row.queries_per_s };
-            line(&row.system.to_string(), means, &format!("{speed:.1}"))?;
+            let means = row.means.iter().map(|mean| format!("{mean:.4}"));
+            table.push(&row.system.to_string(), means.chain([format!("{:.1}", speed(row.queries_per_s))]));
         }
+        table.write(out)?;
         if !self.losses.is_empty() {
-            let width = name_width + FIGURE * metrics.len();
-            let title = format!("\n{:<width$}", "ANN loss: exact minus ANN");
-            line(&title, Vec::new(), &format!("overlap@{}", self.overlap_depth()))?;
-        }
-        for loss in &self.losses {
-            // What rounds to nothing has no sign of the negative kind.
-            let means = loss.means.iter().map(|mean| format!("{:+.4}", (mean * 1e4).round() / 1e4 + 0.0)).collect();
-            line(loss.mode.names().0, means, &format!("{:.4}", loss.overlap))?;
+            writeln!(out)?;
+            let overlap = format!("overlap@{}", self.overlap_depth());
+            let mut table = TextTable::new("ANN loss: exact minus ANN", headings().chain([overlap]));
+            for loss in &self.losses {
+                let means = loss.means.iter().map(|mean| FigureFormat::Signed(4).text(&json!(mean)));
+                table.push(loss.mode.names().0, means.chain([format!("{:.4}", loss.overlap)]));
+            }
+            table.write(out)?;
         }
         writeln!(out, "\nAll judged queries count, those without results as 0 (trec_eval -c).")?;
         if self.rerank > 0 {
@@ -233,8 +233,8 @@ impl Report {
     }
 }
 
-/// Mean over the queries of the share of `truth`'s first `depth` hits that are also among `run`'s, both in the order served.
-/// Queries without hits in `truth` do not count; 1 where none has any.
+/// Mean over the queries of the share of `truth`'s first `depth` hits that are also among `run`'s, both in the order
+/// served. Queries without hits in `truth` do not count; 1 where none has any.
 pub fn overlap(run: &TrecRun, truth: &TrecRun, depth: usize) -> f64 {
     let (mut sum, mut queries) = (0.0, 0);
     for (query, expected) in truth.iter().filter(|(_, expected)| !expected.is_empty()) {

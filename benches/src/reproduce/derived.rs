@@ -16,15 +16,15 @@ use dyad_encoder::{CrossEncoder, Model};
 use dyad_files::write_atomic;
 use serde_json::{Value, json};
 
-use super::table::{Derived, Places, Reference};
-use crate::error::{Error, Result};
+use super::table::{DerivedExamples, TablePlaces, TableReference};
+use crate::error::{BenchError, BenchResult};
 
-impl Derived {
-    /// Makes the file by settings of a variant that is trained on it; keeps what is there, and refuses what another model or other
-    /// options have made.
+impl DerivedExamples {
+    /// Makes the file by settings of a variant that is trained on it; keeps what is there, and refuses what another
+    /// model or other options have made.
     pub(super) fn make(
         &self,
-        places: &Places,
+        places: &TablePlaces,
         config: &Config,
         note: &dyn Fn(&str),
         go_on: &dyn Fn() -> bool,
@@ -34,7 +34,7 @@ impl Derived {
         let model = places.model_of(by, seed);
         if !model.is_dir() {
             let model = model.display();
-            return Err(Error::Refused(format!(
+            return Err(BenchError::Refused(format!(
                 "examples `{name}` are made by variant `{by}`, which is not trained yet (no folder `{model}`): run it too"
             ))
             .into());
@@ -61,26 +61,26 @@ impl Derived {
             open().and_then(|examples| score_file(&model, examples, budget, &out, go_on)).map(|_| ())
         };
         match made {
-            Err(DataError::Interrupted) => Err(Error::Interrupted.into()),
+            Err(DataError::Interrupted) => Err(BenchError::Interrupted.into()),
             made => made.with_context(|| format!("making examples `{name}`")),
         }
     }
 
     /// Whether the file is there, made as it would be now; else notes how it is going to be made.
-    fn is_made(&self, places: &Places, seed: u64, fingerprint: &str) -> Result<bool> {
+    fn is_made(&self, places: &TablePlaces, seed: u64, fingerprint: &str) -> BenchResult<bool> {
         let out = places.examples(&self.name, seed);
         let record = out.with_extension("json");
-        let read = |path: &Path| -> Result<Value> {
-            serde_json::from_slice(&fs_err::read(path)?).map_err(|error| Error::kept(path, error))
+        let read = |path: &Path| -> BenchResult<Value> {
+            serde_json::from_slice(&fs_err::read(path)?).map_err(|error| BenchError::kept(path, error))
         };
-        let of = match Reference::of(&self.of) {
-            Some(Reference::Examples(of)) => read(&places.examples(of, seed).with_extension("json"))?,
+        let of = match TableReference::parse(&self.of) {
+            Some(TableReference::Examples(of)) => read(&places.examples(of, seed).with_extension("json"))?,
             _ => Value::String(self.of.clone()),
         };
         let now = json!({ "of": of, "mine": self.mine, "model": fingerprint });
         if out.is_file() {
             let other = "other options, another model or other examples made it";
-            return if read(&record)? == now { Ok(true) } else { Err(Error::kept(&out, other)) };
+            return if read(&record)? == now { Ok(true) } else { Err(BenchError::kept(&out, other)) };
         }
         if let Some(folder) = out.parent() {
             fs_err::create_dir_all(folder)?;

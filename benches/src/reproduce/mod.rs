@@ -1,4 +1,5 @@
-//! The papers' findings on real data: models trained under like settings, evaluated by exact search, compared by paired tests.
+//! The papers' findings on real data: models trained under like settings, evaluated by exact search, compared by paired
+//! tests.
 //!
 //! | file | contents |
 //! |---|---|
@@ -25,6 +26,6 @@ mod trial;
 pub(crate) use compare::compare;
 pub(crate) use markdown::write_markdown;
 pub(crate) use record::rows;
-pub(crate) use run::{Job, run};
-pub(crate) use settings::Override;
-pub(crate) use table::{Places, Table};
+pub(crate) use run::{ReproduceJob, run};
+pub(crate) use settings::SettingOverride;
+pub(crate) use table::{ReproduceTable, TablePlaces};

@@ -1,5 +1,6 @@
-//! A share of some examples, to train on or to choose settings by. An example goes by the text of its positives (the smallest one), so that, whatever the order, two
-//! shares have no answer in common where each example has one positive; a question that is asked twice, with different answers, may be in both.
+//! A share of some examples, to train on or to choose settings by. An example goes by the text of its positives (the
+//! smallest one), so that, whatever the order, two shares have no answer in common where each example has one positive;
+//! a question that is asked twice, with different answers, may be in both.
 //!
 //! ```text
 //! OUT/parts/NAME.jsonl    Tevatron's form
@@ -15,10 +16,10 @@ use dyad_files::AtomicFile;
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::table::{Part, Places};
-use crate::error::Error;
+use super::table::{ExamplePart, TablePlaces};
+use crate::error::BenchError;
 
-impl Part {
+impl ExamplePart {
     /// Whether it has an example.
     fn has(&self, example: &TrainingExample) -> bool {
         let answer = example.positives.iter().map(Passage::passage).min().unwrap_or_default();
@@ -28,7 +29,7 @@ impl Part {
     }
 
     /// Makes it; keeps what is there, and refuses what is of another part.
-    pub(super) fn make(&self, places: &Places) -> anyhow::Result<()> {
+    pub(super) fn make(&self, places: &TablePlaces) -> anyhow::Result<()> {
         let folder = places.parts();
         fs_err::create_dir_all(&folder)?;
         let record = folder.join(format!("{}.json", self.name));
@@ -37,14 +38,14 @@ impl Part {
             if fs_err::read_to_string(&record)? == now {
                 return Ok(());
             }
-            return Err(Error::kept(&record, "the part was made by other settings").into());
+            return Err(BenchError::kept(&record, "the part was made by other settings").into());
         }
         let of = places.fill(&self.of, 0);
         let mut options = ExampleOptions::default();
         if let Some(split) = &self.split {
             if !Path::new(&of).is_dir() {
                 let message = format!("part `{}`: `split` is of a BEIR folder, and `{of}` is none", self.name);
-                return Err(Error::Refused(message).into());
+                return Err(BenchError::Refused(message).into());
             }
             options.split.clone_from(split);
         }
@@ -118,8 +119,8 @@ mod tests {
             json!({ "question": format!("question {number}"), "answer": format!("answer {}", number / 2) }).to_string()
         };
         fs_err::write(&pairs, (0..400).map(line).collect::<Vec<_>>().join("\n")).unwrap();
-        let places = Places { data: dir.path().into(), model: "/m".into(), out: dir.path().join("out") };
-        let part = |name: &str, from: f64, to: f64, judged: bool| Part {
+        let places = TablePlaces { data: dir.path().into(), model: "/m".into(), out: dir.path().join("out") };
+        let part = |name: &str, from: f64, to: f64, judged: bool| ExamplePart {
             name: name.to_owned(),
             of: "$DATA/pairs.jsonl".to_owned(),
             split: None,

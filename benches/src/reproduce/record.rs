@@ -2,15 +2,15 @@
 
 use dyad_corpus::metrics::Incomparable;
 use dyad_encoder::train::METRICS;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::compare::{mean, paired};
 use super::run::Reproduced;
-use crate::harness::Row;
+use crate::harness::{FigureRow, by_name, join_figures};
 
 /// One row per trial and evaluation. `difference` and what follows compare with the baseline's trial of the same seed.
 /// Date and revision are those of the trial, which may be older than the report.
-pub(crate) fn rows(reproduced: &Reproduced) -> Result<Vec<Row>, Incomparable> {
+pub(crate) fn rows(reproduced: &Reproduced) -> Result<Vec<FigureRow>, Incomparable> {
     let mut rows = Vec::new();
     for (trial, values) in &reproduced.trials {
         let variant = reproduced.table.variant(&trial.variant);
@@ -19,12 +19,12 @@ pub(crate) fn rows(reproduced: &Reproduced) -> Result<Vec<Row>, Incomparable> {
         for (place, (evaluated, own)) in reproduced.table.evaluations.iter().zip(values).enumerate() {
             // A model as it is was measured once.
             let same = baseline.and_then(|name| {
-                let same = reproduced.of(name).find(|(other, _)| other.seed == trial.seed);
-                same.or_else(|| reproduced.of(name).next())?.1.get(place)
+                let same = reproduced.trials_of(name).find(|(other, _)| other.seed == trial.seed);
+                same.or_else(|| reproduced.trials_of(name).next())?.1.get(place)
             });
             let tests = same.map(|same| paired(same, own)).transpose()?;
             let mrr = tests.as_ref().map(|[mrr, _]| mrr);
-            let parts = [
+            rows.push(join_figures([
                 json!({
                     "date": trial.made.as_ref().map(|made| &made.date),
                     "revision": trial.made.as_ref().map_or("unknown", |made| &made.revision),
@@ -34,7 +34,7 @@ pub(crate) fn rows(reproduced: &Reproduced) -> Result<Vec<Row>, Incomparable> {
                     "evaluation": evaluated.name,
                     "questions": own.len(),
                 }),
-                METRICS.iter().enumerate().map(|(at, metric)| (metric.to_string(), json!(mean(own, at)))).collect(),
+                by_name(METRICS.iter().enumerate().map(|(at, metric)| (metric.to_string(), json!(mean(own, at))))),
                 json!({
                     "baseline": baseline,
                     "difference": mrr.map(|mrr| mrr.difference),
@@ -55,10 +55,7 @@ pub(crate) fn rows(reproduced: &Reproduced) -> Result<Vec<Row>, Incomparable> {
                     "machine": reproduced.machine.cpu,
                     "command": reproduced.command,
                 }),
-            ];
-            let fields =
-                parts.into_iter().filter_map(|part| if let Value::Object(part) = part { Some(part) } else { None });
-            rows.push(fields.flatten().collect());
+            ]));
         }
     }
     Ok(rows)

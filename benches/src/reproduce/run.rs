@@ -3,24 +3,24 @@
 use anyhow::anyhow;
 use dyad_command::JobCancellation;
 
-use super::settings::{Override, settings};
-use super::table::{Places, Table};
-use super::trial::{Todo, Trial, Values};
+use super::settings::{SettingOverride, settings};
+use super::table::{ReproduceTable, TablePlaces};
+use super::trial::{QuestionValues, TrialPlan, VariantTrial};
 use crate::error::check;
-use crate::harness::{Machine, RunInfo};
+use crate::harness::{MachineInfo, RunInfo};
 
 /// What is to be done.
 #[derive(Debug)]
-pub(crate) struct Job<'a> {
-    pub(crate) table: &'a Table,
+pub(crate) struct ReproduceJob<'a> {
+    pub(crate) table: &'a ReproduceTable,
     /// What the table's texts that begin with `$` stand for.
-    pub(crate) places: Places,
+    pub(crate) places: TablePlaces,
     pub(crate) seeds: Vec<u64>,
     /// Variants whose trials are run; all where empty. What is finished of the others is reported too.
     pub(crate) only: Vec<String>,
     /// Over the settings of all variants.
-    pub(crate) overrides: Vec<Override>,
-    /// As it was given, for the record.
+    pub(crate) overrides: Vec<SettingOverride>,
+    /// The command as it was given, for the record.
     pub(crate) command: String,
     pub(crate) cancel: JobCancellation,
 }
@@ -28,25 +28,26 @@ pub(crate) struct Job<'a> {
 /// What is finished of a table.
 #[derive(Debug)]
 pub(crate) struct Reproduced {
-    pub(crate) table: Table,
-    /// As it was given.
+    pub(crate) table: ReproduceTable,
+    /// The command as it was given.
     pub(crate) command: String,
-    /// Trials in the table's order, seed by seed within a variant, each with the values of its questions per evaluation.
-    pub(super) trials: Vec<(Trial, Vec<Values>)>,
-    pub(crate) machine: Machine,
+    /// Trials in the table's order, seed by seed within a variant, each with the values of its questions per
+    /// evaluation.
+    pub(super) trials: Vec<(VariantTrial, Vec<QuestionValues>)>,
+    pub(crate) machine: MachineInfo,
     /// When, and of which source.
     pub(crate) stamp: RunInfo,
 }
 
 impl Reproduced {
     /// The trials of a variant.
-    pub(super) fn of(&self, variant: &str) -> impl Iterator<Item = &(Trial, Vec<Values>)> {
+    pub(super) fn trials_of(&self, variant: &str) -> impl Iterator<Item = &(VariantTrial, Vec<QuestionValues>)> {
         self.trials.iter().filter(move |(trial, _)| trial.variant == variant)
     }
 }
 
 /// Runs a table; `note` hears what is being done.
-pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
+pub(crate) fn run(job: &ReproduceJob<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduced> {
     let table = job.table;
     if let Some(unknown) = job.only.iter().find(|name| table.variant(name).is_none()) {
         let known: Vec<&str> = table.variants.iter().map(|variant| variant.name.as_str()).collect();
@@ -75,7 +76,7 @@ pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduc
             configs.push((variant, config));
         }
     }
-    let todos = configs.iter().map(|(variant, config)| Todo {
+    let todos = configs.iter().map(|(variant, config)| TrialPlan {
         variant,
         config,
         table,
@@ -97,7 +98,7 @@ pub(crate) fn run(job: &Job<'_>, note: &dyn Fn(&str)) -> anyhow::Result<Reproduc
         table: table.clone(),
         command: job.command.clone(),
         trials,
-        machine: Machine::this(),
+        machine: MachineInfo::this(),
         stamp: RunInfo::now(),
     })
 }

@@ -6,24 +6,24 @@ use std::str::FromStr;
 use dyad_encoder::train::Config;
 use toml::{Table as Toml, Value};
 
-use super::table::{Places, Table, Variant};
+use super::table::{ReproduceTable, TablePlaces, TableVariant};
 
 /// `PATH=VALUE`: a setting of the trainer, and its value in TOML; what is no TOML is a text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Override {
-    /// As it was given.
+pub(crate) struct SettingOverride {
+    /// The override as it was given.
     text: String,
     path: Vec<String>,
     value: Value,
 }
 
-impl fmt::Display for Override {
+impl fmt::Display for SettingOverride {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl FromStr for Override {
+impl FromStr for SettingOverride {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -41,11 +41,11 @@ impl FromStr for Override {
 
 /// The settings, with all paths filled in.
 pub(crate) fn settings(
-    table: &Table,
-    variant: &Variant,
+    table: &ReproduceTable,
+    variant: &TableVariant,
     seed: u64,
-    places: &Places,
-    overrides: &[Override],
+    places: &TablePlaces,
+    overrides: &[SettingOverride],
 ) -> Result<Config, String> {
     let mut model = Toml::new();
     model.insert("path".to_owned(), Value::String("$MODEL".to_owned()));
@@ -72,8 +72,8 @@ pub(crate) fn settings(
     Config::parse(&text).map_err(|reason| format!("variant `{}`: {reason}", variant.name))
 }
 
-/// Sets a value. Deeper than a section (`batch.size`) only where the settings have the table already: `loss.endx.cross.heads` means
-/// nothing to a variant without ENDX.
+/// Sets a value. Deeper than a section (`batch.size`) only where the settings have the table already:
+/// `loss.endx.cross.heads` means nothing to a variant without ENDX.
 fn set(table: &mut Toml, path: &[String], value: &Value) {
     let Some((key, parents)) = path.split_last() else { return };
     let mut table = table;
@@ -104,7 +104,7 @@ fn over(mut lower: Toml, upper: Toml) -> Toml {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
+    fn table() -> ReproduceTable {
         let text = "name = \"t\"\ntitle = \"T\"\nbaseline = \"a\"\n\
             [train]\nbatch = { size = 8 }\ndata = { paths = [\"$DATA/x\"] }\n\
             [[evaluation]]\nname = \"e\"\ndata = \"$DATA/e\"\n\
@@ -117,8 +117,8 @@ mod tests {
     }
 
     fn of(variant: usize, overrides: &[&str]) -> Result<Config, String> {
-        let places = Places { data: "/d".into(), model: "/m".into(), out: "/o".into() };
-        let overrides: Vec<Override> = overrides.iter().map(|text| text.parse().unwrap()).collect();
+        let places = TablePlaces { data: "/d".into(), model: "/m".into(), out: "/o".into() };
+        let overrides: Vec<SettingOverride> = overrides.iter().map(|text| text.parse().unwrap()).collect();
         settings(&table(), &table().variants[variant], 3, &places, &overrides)
     }
 
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_their_variant() {
-        assert!("batch.size".parse::<Override>().is_err() && ".=1".parse::<Override>().is_err());
+        assert!("batch.size".parse::<SettingOverride>().is_err() && ".=1".parse::<SettingOverride>().is_err());
         let message = of(0, &["batch.sise=2"]).unwrap_err();
         assert!(message.contains("variant `a`") && message.contains("sise"), "{message}");
     }

@@ -26,19 +26,21 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::table::{Evaluated, Places, ProbeConfig, Reference, Rerank, Table, Variant};
-use crate::error::{Error, Result};
+use super::table::{
+    ProbeConfig, ReproduceTable, RerankSettings, TableEvaluation, TablePlaces, TableReference, TableVariant,
+};
+use crate::error::{BenchError, BenchResult};
 use crate::harness::RunInfo;
 
 /// Question to one value per metric, in the order of [`METRICS`].
-pub(super) type Values = BTreeMap<String, Vec<f64>>;
+pub(super) type QuestionValues = BTreeMap<String, Vec<f64>>;
 
 /// A finished trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Trial {
+pub(crate) struct VariantTrial {
     pub(crate) variant: String,
-    /// Of all that is random.
+    /// Seed of all that is random.
     pub(crate) seed: u64,
     /// Steps of training; 0 for a model as it was.
     pub(crate) steps: u64,
@@ -50,22 +52,22 @@ pub(crate) struct Trial {
     /// Threads of one operator; 0 for one per core.
     pub(crate) threads: usize,
     pub(crate) device: String,
-    /// How the towers lie, where that was asked for: how well they are told apart, alignment (mean squared distance of a question and
-    /// its answer), uniformity of both together, and the cosine of their centroids.
+    /// How the towers lie, where that was asked for: how well they are told apart, alignment (mean squared distance of
+    /// a question and its answer), uniformity of both together, and the cosine of their centroids.
     pub(crate) probe: Option<Value>,
     pub(crate) settings: Value,
     /// What it was measured on; not in trials that were made before it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) evaluations: Vec<Evaluated>,
+    pub(crate) evaluations: Vec<TableEvaluation>,
     /// How its hits were reranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) rerank: Option<Rerank>,
+    pub(crate) rerank: Option<RerankSettings>,
     /// The source and the time at the end of it; absent from trials made before it was kept.
     #[serde(default)]
     pub(crate) made: Option<RunInfo>,
 }
 
-impl Trial {
+impl VariantTrial {
     /// Share of held-out vectors whose tower a linear classifier tells: 0.5 is mixed.
     pub(super) fn separable(&self) -> Option<f64> {
         self.probe.as_ref()?["accuracy"].as_f64()
@@ -74,18 +76,18 @@ impl Trial {
 
 /// What a trial needs.
 #[derive(Debug, Clone)]
-pub(super) struct Todo<'a> {
-    pub(super) variant: &'a Variant,
+pub(super) struct TrialPlan<'a> {
+    pub(super) variant: &'a TableVariant,
     pub(super) config: &'a Config,
-    pub(super) table: &'a Table,
-    pub(super) places: &'a Places,
+    pub(super) table: &'a ReproduceTable,
+    pub(super) places: &'a TablePlaces,
     pub(super) cancel: &'a JobCancellation,
-    /// Of this trial.
+    /// Folder of this trial.
     pub(super) folder: PathBuf,
 }
 
-/// Settings without those that do not change what is learned, up to rounding; written and read, so that equal texts are equal
-/// numbers.
+/// Settings without those that do not change what is learned, up to rounding; written and read, so that equal texts are
+/// equal numbers.
 fn decisive(settings: &Value) -> Result<Value, serde_json::Error> {
     let mut settings: Value = serde_json::from_str(&settings.to_string())?;
     if let Value::Object(settings) = &mut settings {
@@ -94,45 +96,46 @@ fn decisive(settings: &Value) -> Result<Value, serde_json::Error> {
     Ok(settings)
 }
 
-impl Todo<'_> {
-    /// The finished trial with the values of its questions, evaluation by evaluation; `None` where it is not finished, or the table has got
-    /// another evaluation since.
-    pub(super) fn finished(&self) -> anyhow::Result<Option<(Trial, Vec<Values>)>> {
+impl TrialPlan<'_> {
+    /// The finished trial with the values of its questions, evaluation by evaluation; `None` where it is not finished,
+    /// or the table has got another evaluation since.
+    pub(super) fn finished(&self) -> anyhow::Result<Option<(VariantTrial, Vec<QuestionValues>)>> {
         let Some(trial) = self.trained()? else { return Ok(None) };
         let files: Vec<PathBuf> = self.evaluations().iter().map(|evaluated| self.file(evaluated)).collect();
         if !files.iter().all(|file| file.exists()) {
             return Ok(None);
         }
         let values = files.iter().map(|file| read_values(file));
-        Ok(Some((trial, values.collect::<Result<_>>()?)))
+        Ok(Some((trial, values.collect::<BenchResult<_>>()?)))
     }
 
     /// The trial whose model is trained, and which was finished with the evaluations that the table had then.
-    fn trained(&self) -> anyhow::Result<Option<Trial>> {
+    fn trained(&self) -> anyhow::Result<Option<VariantTrial>> {
         let path = self.folder.join("trial.json");
         if !path.exists() {
             return Ok(None);
         }
-        let trial: Trial = read(&path)?;
+        let trial: VariantTrial = read(&path)?;
         if decisive(&trial.settings)? != decisive(&serde_json::to_value(self.config)?)?
             || trial.rerank != self.variant.rerank
         {
-            return Err(Error::kept(&path, "the trial was made under other settings").into());
+            return Err(BenchError::kept(&path, "the trial was made under other settings").into());
         }
-        let is_other = |then: &&Evaluated| self.evaluations().iter().any(|now| now.name == then.name && now != *then);
+        let is_other =
+            |then: &&TableEvaluation| self.evaluations().iter().any(|now| now.name == then.name && now != *then);
         if let Some(other) = trial.evaluations.iter().find(is_other) {
             let reason = format!("evaluation `{}` was made under other settings", other.name);
-            return Err(Error::kept(&path, reason).into());
+            return Err(BenchError::kept(&path, reason).into());
         }
         Ok(Some(trial))
     }
 
-    fn file(&self, evaluated: &Evaluated) -> PathBuf {
+    fn file(&self, evaluated: &TableEvaluation) -> PathBuf {
         self.folder.join(format!("{}.json", evaluated.name))
     }
 
     /// What the model is measured on; nothing for a cross encoder, which cannot search: it reranks the hits of others.
-    fn evaluations(&self) -> &[Evaluated] {
+    fn evaluations(&self) -> &[TableEvaluation] {
         match self.config.model.kind {
             TrainedKind::DualEncoder => &self.table.evaluations,
             TrainedKind::CrossEncoder => &[],
@@ -144,19 +147,19 @@ impl Todo<'_> {
         let (seed, go_on) = (self.config.seed, || !self.cancel.is_cancelled());
         for needed in self.variant.references(self.table) {
             match needed {
-                Reference::Examples(name) => {
+                TableReference::Examples(name) => {
                     for made in self.table.made_from(name) {
                         made.make(self.places, self.config, note, &go_on)?;
                     }
                 }
-                Reference::Variant(name) if !self.places.trial(name, seed).join("trial.json").exists() => {
+                TableReference::Variant(name) if !self.places.trial(name, seed).join("trial.json").exists() => {
                     let of = &self.variant.name;
-                    return Err(Error::Refused(format!(
+                    return Err(BenchError::Refused(format!(
                         "variant `{of}` needs variant `{name}` of seed {seed}, which is not finished: run it too"
                     ))
                     .into());
                 }
-                Reference::Variant(_) => {}
+                TableReference::Variant(_) => {}
             }
         }
         Ok(())
@@ -191,7 +194,7 @@ impl Todo<'_> {
             seen = self.table.probe.as_ref().map(|probe| self.look(&encoder, probe)).transpose()?;
         }
         let evaluate_s = before.map_or(0.0, |trial| trial.evaluate_s) + started.elapsed().as_secs_f64();
-        let trial = Trial {
+        let trial = VariantTrial {
             variant: name.clone(),
             seed: config.seed,
             steps,
@@ -231,12 +234,12 @@ impl Todo<'_> {
         match trained {
             Ok(outcome) if outcome.was_finished => Ok((outcome.last, outcome.steps, before)),
             Ok(outcome) => Ok((outcome.last, outcome.steps, seconds)),
-            Err(TrainError::Interrupted { .. }) => Err(Error::Interrupted.into()),
+            Err(TrainError::Interrupted { .. }) => Err(BenchError::Interrupted.into()),
             Err(error) => Err(error).with_context(|| format!("training variant `{}`", self.variant.name)),
         }
     }
 
-    fn evaluate(&self, model: &Path, encoder: &Model, evaluated: &Evaluated) -> anyhow::Result<Values> {
+    fn evaluate(&self, model: &Path, encoder: &Model, evaluated: &TableEvaluation) -> anyhow::Result<QuestionValues> {
         let data = PathBuf::from(self.places.fill(&evaluated.data, self.config.seed));
         let compute = self.config.compute();
         let documents = evaluated.documents.as_ref().map(|file| self.places.fill(file, self.config.seed).into());
@@ -256,14 +259,14 @@ impl Todo<'_> {
                 })?
             }
         };
-        let mut found = found.ok_or(Error::Interrupted)?;
+        let mut found = found.ok_or(BenchError::Interrupted)?;
         if let Some(rerank) = &self.variant.rerank {
             let compute = Compute { dtype: rerank.dtype.unwrap_or(compute.dtype), ..compute };
             let cross_encoder = CrossEncoder::open(&self.places.model_of(&rerank.by, self.config.seed), &compute)?;
             let budget = Budget::of(compute.device, compute.dtype);
             let score = |pairs: &[Tokens]| cross_encoder.logits_while(pairs, budget, |_| go_on());
             let reranked = evaluator.rerank(&found, rerank.depth, &cross_encoder.tokenizer(), &score)?;
-            found = reranked.ok_or(Error::Interrupted)?;
+            found = reranked.ok_or(BenchError::Interrupted)?;
         }
         Ok(evaluator.measure(&found).queries)
     }
@@ -293,15 +296,15 @@ impl Todo<'_> {
 }
 
 /// Reads a file of an earlier run.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    serde_json::from_slice(&fs_err::read(path)?).map_err(|error| Error::kept(path, error))
+fn read<T: DeserializeOwned>(path: &Path) -> BenchResult<T> {
+    serde_json::from_slice(&fs_err::read(path)?).map_err(|error| BenchError::kept(path, error))
 }
 
 /// Reads the values of each question, kept so that a paired test needs no second search.
-fn read_values(path: &Path) -> Result<Values> {
-    let values: Values = read(path)?;
+fn read_values(path: &Path) -> BenchResult<QuestionValues> {
+    let values: QuestionValues = read(path)?;
     match values.iter().find(|(_, values)| values.len() != METRICS.len()) {
-        Some((question, _)) => Err(Error::kept(path, format!("`{question}`: expected a value for each metric"))),
+        Some((question, _)) => Err(BenchError::kept(path, format!("`{question}`: expected a value for each metric"))),
         None => Ok(values),
     }
 }
@@ -315,7 +318,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e.json");
         let row = |value: f64| (0..METRICS.len()).map(|at| value / (at + 3) as f64).collect::<Vec<f64>>();
-        let values = Values::from([("a,\"b\"".to_owned(), row(1.0)), ("c".to_owned(), row(0.0))]);
+        let values = QuestionValues::from([("a,\"b\"".to_owned(), row(1.0)), ("c".to_owned(), row(0.0))]);
         let text = serde_json::to_string(&values).unwrap();
         fs_err::write(&path, &text).unwrap();
         assert_eq!(read_values(&path).unwrap(), values);

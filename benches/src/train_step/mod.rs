@@ -1,7 +1,7 @@
 //! One step of training, measured against peers: the same pairs for all engines.
 //!
-//! A step is the forward pass of both towers, the in-batch loss, the backward pass, clipping and AdamW. Tokenizing is not part of
-//! it.
+//! A step is the forward pass of both towers, the in-batch loss, the backward pass, clipping and AdamW. Tokenizing is
+//! not part of it.
 //!
 //! | file | contents |
 //! |---|---|
@@ -17,10 +17,10 @@ mod tests;
 mod worker;
 
 use crate::harness;
-pub use protocol::{Shape, Stepped};
+pub use protocol::{SteppedReply, TrainStepShape};
 pub use task::TrainStep;
 #[cfg(feature = "torch")]
 pub(crate) use worker::serve;
 
 /// A run.
-pub type Measured = harness::Measured<TrainStep>;
+pub type TrainStepMeasurement = harness::TaskMeasurement<TrainStep>;

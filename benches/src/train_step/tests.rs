@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::task::read_pairs;
-use super::{Measured, Shape, Stepped, TrainStep};
+use super::{SteppedReply, TrainStep, TrainStepMeasurement, TrainStepShape};
 use crate::harness::tests::{self, lines};
-use crate::harness::{EngineRun, write_csv};
+use crate::harness::{EngineRun, Measurement as _, write_csv};
 
 fn engine(name: &str, seconds: &[f64], losses: [f64; 2], computed_tokens: u64, megabytes: u64) -> EngineRun<TrainStep> {
-    let point = Stepped { seconds: 1.0, losses: losses.to_vec(), tokens: 1_000, computed_tokens };
+    let point = SteppedReply { seconds: 1.0, losses: losses.to_vec(), tokens: 1_000, computed_tokens };
     tests::engine(name, (), seconds, megabytes, point)
 }
 
-fn shape(pairs: PathBuf, batch: usize) -> Shape {
-    Shape { name: "s".to_owned(), pairs, batch, batches: 2, learning_rate: 1.0 }
+fn shape(pairs: PathBuf, batch: usize) -> TrainStepShape {
+    TrainStepShape { name: "s".to_owned(), pairs, batch, batches: 2, learning_rate: 1.0 }
 }
 
 /// dyad, sentence-transformers, and another that failed.
-fn measured() -> Measured {
+fn measured() -> TrainStepMeasurement {
     let shape = shape("pairs.jsonl".into(), 32);
     let task = TrainStep { shape, tokens: Some(1_000), pairs: "pairs.jsonl".into() };
     let engines = vec![
@@ -31,7 +31,7 @@ fn measured() -> Measured {
 
 #[test]
 fn rows_have_the_fields_of_the_heading() {
-    let lines = lines(|out| write_csv(out, &measured().points()));
+    let lines = lines(|out| write_csv(out, &measured().files()[0].1));
     assert_eq!(lines.len(), 3);
     assert_eq!(
         lines[0],

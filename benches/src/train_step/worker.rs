@@ -1,10 +1,10 @@
-//! A worker that holds our trainer: its public [`Step`]. All that the harness knows of it is here.
+//! A worker that holds our trainer: its public [`TrainingStep`]. All that the harness knows of it is here.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use dyad_encoder::data::{Cursor, TrainBatch};
 use dyad_encoder::model::Model;
 use dyad_encoder::tokenize::Tokens;
@@ -13,17 +13,14 @@ use dyad_encoder::{Compute, Device, Dtype, Tower};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::protocol::{Prepared, Request, Shape, Stepped};
-use crate::harness::{self, Described, Opened, Shape as _, read_lines};
+use super::protocol::{PreparedPairs, SteppedReply, TrainStepRequest, TrainStepShape};
+use crate::harness::{self, EngineDescription, OpenedReply, TaskShape as _, read_lines};
 
 /// Pairs in memory at a time with `dyad-cached`.
 const CHUNK: usize = 256;
 
 /// Serves requests until `quit` or the end of `input`.
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
-    if !Shape::OWN.contains(&engine) {
-        bail!("no engine `{engine}` in this binary; there is {}", Shape::OWN.join(", "));
-    }
     let (dtype, chunk) = match engine {
         "dyad-bf16" => (Dtype::Bf16, 0),
         "dyad-cached" => (Dtype::F32, CHUNK),
@@ -34,30 +31,31 @@ pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> an
         (Dtype::F32, chunk) => format!("f32, gradient cache of {chunk} pairs at a time"),
         (dtype, _) => format!("products in {dtype} over weights in f32"),
     };
-    let described = Described {
-        engine: engine.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        settings: format!("dyad_encoder::train::Step, in-batch loss, clipping to norm 1, AdamW, {how}"),
-        more: (),
-    };
+    let settings = format!("dyad_encoder::train::TrainingStep, in-batch loss, clipping to norm 1, AdamW, {how}");
+    let described = EngineDescription::of_own(engine, TrainStepShape::OWN, settings, ())?;
     let mut trainer = None;
     harness::serve(input, output, &described, |request| answer(&mut trainer, request, dtype, chunk))
 }
 
-fn answer(trainer: &mut Option<Trainer>, request: Request, dtype: Dtype, chunk: usize) -> anyhow::Result<Value> {
-    if let Request::Open { model, device, threads, learning_rate, temperature } = request {
+fn answer(
+    trainer: &mut Option<Trainer>,
+    request: TrainStepRequest,
+    dtype: Dtype,
+    chunk: usize,
+) -> anyhow::Result<Value> {
+    if let TrainStepRequest::Open { model, device, threads, learning_rate, temperature } = request {
         let started = Instant::now();
         let device: Device = device.parse().map_err(|refusal: String| anyhow!(refusal))?;
         let compute = Compute { device, dtype, threads: Some(threads) };
         *trainer = Some(Trainer::open(&model, compute, chunk, [learning_rate, temperature])?);
-        return Ok(Opened::since(started));
+        return Ok(OpenedReply::since(started));
     }
     let trainer = trainer.as_mut().context("nothing is open: `open` comes first")?;
     Ok(match request {
-        Request::Prepare { pairs, batch } => {
+        TrainStepRequest::Prepare { pairs, batch } => {
             let pairs = read_lines(&pairs)?;
             trainer.prepare(&pairs, batch)?;
-            json!(Prepared { pairs: pairs.len(), batches: trainer.batches.len() })
+            json!(PreparedPairs { pairs: pairs.len(), batches: trainer.batches.len() })
         }
         _ => json!(trainer.steps()?),
     })
@@ -72,7 +70,8 @@ struct Trainer {
 }
 
 impl Trainer {
-    /// Opens a model for training at a learning rate and a temperature, with `chunk` pairs of a batch in memory at a time, or all where it is 0.
+    /// Opens a model for training at a learning rate and a temperature, with `chunk` pairs of a batch in memory at a
+    /// time, or all where it is 0.
     fn open(
         model: &Path,
         compute: Compute,
@@ -122,11 +121,11 @@ impl Trainer {
     }
 
     /// One step with each batch. Nothing is padded.
-    fn steps(&mut self) -> anyhow::Result<Stepped> {
+    fn steps(&mut self) -> anyhow::Result<SteppedReply> {
         let started = Instant::now();
         let losses = self.batches.iter().map(|batch| Ok(self.step.run(batch)?.loss));
         let losses = losses.collect::<anyhow::Result<_>>()?;
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Stepped { seconds, losses, tokens: self.tokens, computed_tokens: self.tokens })
+        Ok(SteppedReply { seconds, losses, tokens: self.tokens, computed_tokens: self.tokens })
     }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dyad_bench::ann::{Job, Measured, Workload, prepare, run};
-use dyad_bench::error::Error;
-use dyad_bench::harness::Programs;
+use dyad_bench::ann::{AnnJob, AnnMeasurement, AnnWorkload, prepare, run};
+use dyad_bench::error::BenchError;
+use dyad_bench::harness::{EngineSettings, Measurement as _, WorkerPrograms};
 use dyad_command::JobCancellation;
 use serde_json::json;
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ intrinsic = 3
 /// A folder with a workload and the fake worker; `None`, and said so, where there is no Python to run it.
 pub(crate) struct Bench {
     pub(crate) dir: TempDir,
-    pub(crate) workload: Workload,
+    pub(crate) workload: AnnWorkload,
 }
 
 impl Bench {
@@ -41,31 +41,26 @@ impl Bench {
         fake::worker(dir.path(), "fake_worker.py", include_str!("fake_worker.py"))?;
         let toml = dir.path().join("tiny.toml");
         fs_err::write(&toml, WORKLOAD).unwrap();
-        let workload = Workload::read(&toml, None).unwrap();
+        let workload = AnnWorkload::read(&toml, None).unwrap();
         Some(Self { dir, workload })
     }
 
-    pub(crate) fn job(&self, engines: &[&str], cancel: &JobCancellation) -> Job<'_> {
+    pub(crate) fn job(&self, engines: &[&str], cancel: &JobCancellation) -> AnnJob<'_> {
         let script = self.dir.path().join("fake_worker.py");
-        Job {
-            workload: &self.workload,
+        let settings = EngineSettings {
             engines: engines.iter().map(|&name| name.to_owned()).collect(),
-            programs: Programs { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
-            swept: Vec::new(),
+            programs: WorkerPrograms { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
             cache: self.dir.path().join("cache"),
-            keep_indexes: false,
-            cold: false,
-            memory_limit: None,
-            build_deadline: Duration::from_secs(20),
             deadline: Duration::from_secs(3),
             cancel: cancel.clone(),
-        }
+        };
+        AnnJob::new(&self.workload, settings, Duration::from_secs(20))
     }
 
-    fn measure(&self, engines: &[&str]) -> Measured {
+    fn measure(&self, engines: &[&str]) -> AnnMeasurement {
         let job = self.job(engines, &JobCancellation::new());
-        fs_err::create_dir_all(&job.cache).unwrap();
-        let ready = prepare(&self.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
+        fs_err::create_dir_all(&job.settings.cache).unwrap();
+        let ready = prepare(&self.workload, &job.settings.cache, &JobCancellation::new(), &|_| {}).unwrap();
         run(&job, &ready, &|_| {}).unwrap()
     }
 
@@ -84,7 +79,7 @@ fn alive(process: u32) -> bool {
     Path::new(&format!("/proc/{process}")).exists()
 }
 
-fn names(measured: &Measured) -> Vec<&str> {
+fn names(measured: &AnnMeasurement) -> Vec<&str> {
     measured.engines.iter().map(|run| run.described.engine.as_str()).collect()
 }
 
@@ -189,9 +184,9 @@ fn an_interrupt_ends_the_run_and_its_workers() {
     let cancel = JobCancellation::new();
     let Some(bench) = Bench::new() else { return };
     let mut job = bench.job(&["dyad", "hangs-20"], &cancel);
-    job.deadline = Duration::from_secs(100);
-    fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
+    job.settings.deadline = Duration::from_secs(100);
+    fs_err::create_dir_all(&job.settings.cache).unwrap();
+    let ready = prepare(&bench.workload, &job.settings.cache, &JobCancellation::new(), &|_| {}).unwrap();
     let log = bench.dir.path().join("log");
     let hangs = move || {
         let until = Instant::now() + Duration::from_secs(50);
@@ -207,9 +202,9 @@ fn an_interrupt_ends_the_run_and_its_workers() {
     let watcher = std::thread::spawn(hangs);
     let error = run(&job, &ready, &|_| {}).unwrap_err();
     watcher.join().unwrap();
-    assert!(matches!(error, Error::Interrupted), "{error}");
+    assert!(matches!(error, BenchError::Interrupted), "{error}");
     assert!(bench.log().iter().all(|(process, ..)| !alive(*process)));
-    let left: Vec<_> = fs_err::read_dir(&job.cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = fs_err::read_dir(&job.settings.cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("scratch")), "{left:?}");
 }
 
@@ -218,8 +213,8 @@ fn an_index_is_kept_where_that_is_asked_for_and_vectors_and_settings_are_the_sam
     let Some(mut bench) = Bench::new() else { return };
     let builds = |bench: &Bench| bench.log().iter().filter(|(_, _, words)| words.starts_with("build")).count();
     let measure = |bench: &Bench, keep_indexes: bool| {
-        let job = Job { keep_indexes, ..bench.job(&["dyad", "fake-20"], &JobCancellation::new()) };
-        let ready = prepare(&bench.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
+        let job = AnnJob { keep_indexes, ..bench.job(&["dyad", "fake-20"], &JobCancellation::new()) };
+        let ready = prepare(&bench.workload, &job.settings.cache, &JobCancellation::new(), &|_| {}).unwrap();
         run(&job, &ready, &|_| {}).unwrap()
     };
     fs_err::create_dir_all(bench.dir.path().join("cache")).unwrap();
@@ -236,7 +231,7 @@ fn an_index_is_kept_where_that_is_asked_for_and_vectors_and_settings_are_the_sam
     measure(&bench, true);
     assert_eq!(builds(&bench), 6);
     fs_err::write(bench.dir.path().join("tiny.toml"), WORKLOAD.replace("n = 120", "n = 121")).unwrap();
-    bench.workload = Workload::read(&bench.dir.path().join("tiny.toml"), None).unwrap();
+    bench.workload = AnnWorkload::read(&bench.dir.path().join("tiny.toml"), None).unwrap();
     bench.workload.m = 8;
     measure(&bench, true);
     assert_eq!(builds(&bench), 8, "of other vectors");
@@ -246,7 +241,7 @@ fn an_index_is_kept_where_that_is_asked_for_and_vectors_and_settings_are_the_sam
 fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
     let Some(mut bench) = Bench::new() else { return };
     bench.workload.sweep = [("family".to_owned(), vec![3, 10]), ("fake-30".to_owned(), vec![4, 10])].into();
-    let sweep = |engine: &str, measured: &Measured| -> Vec<u32> {
+    let sweep = |engine: &str, measured: &AnnMeasurement| -> Vec<u32> {
         let run = measured.engines.iter().find(|run| run.described.engine == engine).unwrap();
         run.points.iter().map(|point| point.value).collect()
     };
@@ -256,7 +251,7 @@ fn a_sweep_is_for_an_engine_of_the_run_or_for_all_that_a_name_stands_for() {
     assert_eq!(sweep("dyad", &measured), [2, 5, 9, 10]);
     let ready = prepare(
         &bench.workload,
-        &bench.job(&["dyad"], &JobCancellation::new()).cache,
+        &bench.job(&["dyad"], &JobCancellation::new()).settings.cache,
         &JobCancellation::new(),
         &|_| {},
     )
@@ -277,9 +272,9 @@ fn an_interrupt_while_vectors_are_made_is_seen() {
     let cancel = JobCancellation::new();
     cancel.cancel();
     let Some(bench) = Bench::new() else { return };
-    let cache = bench.job(&["dyad"], &JobCancellation::new()).cache;
+    let cache = bench.job(&["dyad"], &JobCancellation::new()).settings.cache;
     fs_err::create_dir_all(&cache).unwrap();
-    assert!(matches!(prepare(&bench.workload, &cache, &cancel, &|_| {}), Err(Error::Interrupted)));
+    assert!(matches!(prepare(&bench.workload, &cache, &cancel, &|_| {}), Err(BenchError::Interrupted)));
 }
 
 #[test]
@@ -306,7 +301,7 @@ fn every_workload_of_the_repository_can_be_read() {
             if ["encode-", "train-step-", "load-"].iter().any(|other| stem.starts_with(other)) {
                 continue;
             }
-            let workload = Workload::read(&path, Some(data.path())).unwrap();
+            let workload = AnnWorkload::read(&path, Some(data.path())).unwrap();
             assert_eq!(workload.name, stem);
             names.push(workload.name);
         }
@@ -318,9 +313,9 @@ fn every_workload_of_the_repository_can_be_read() {
 fn a_program_that_is_not_there_is_named() {
     let Some(bench) = Bench::new() else { return };
     let mut job = bench.job(&["dyad", "fake-20"], &JobCancellation::new());
-    job.programs.python = PathBuf::from("/nowhere/python");
-    fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
+    job.settings.programs.python = PathBuf::from("/nowhere/python");
+    fs_err::create_dir_all(&job.settings.cache).unwrap();
+    let ready = prepare(&bench.workload, &job.settings.cache, &JobCancellation::new(), &|_| {}).unwrap();
     let measured = run(&job, &ready, &|_| {}).unwrap();
     assert_eq!(names(&measured), ["dyad"]);
     let (_, error) = &measured.failures[0];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use dyad_bench::dataset::{Matrix, Metric, Neighbours, exact, npy, read_neighbours, read_vectors};
+use dyad_bench::dataset::{Matrix, Neighbours, VectorMetric, exact, npy, read_neighbours, read_vectors};
 use dyad_command::JobCancellation;
 use serde_json::Value;
 use tempfile::tempdir;
@@ -98,7 +98,7 @@ fn synth_writes_what_ann_reads() {
         (read_vectors(&made.join("base.fbin")).unwrap(), read_vectors(&made.join("queries.fbin")).unwrap());
     assert_eq!((base.len(), base.dim(), queries.len()), (500, 32, 20));
     let truth = read_neighbours(&made.join("neighbours.ibin")).unwrap();
-    assert_eq!(truth, exact(&base, &queries, 10, Metric::L2, &JobCancellation::new()).unwrap().0);
+    assert_eq!(truth, exact(&base, &queries, 10, VectorMetric::L2, &JobCancellation::new()).unwrap().0);
     let text = "name = \"made\"\nmetric = \"l2\"\nm = 8\nrepeats = 1\nleast_ms = 0\nengines = [\"hnsw_rs\"]\n\
                 [data]\nbase = \"made/base.fbin\"\nqueries = \"made/queries.fbin\"\nneighbours = \"made/neighbours.ibin\"\n";
     fs_err::write(dir.path().join("made.toml"), text).unwrap();
@@ -127,7 +127,7 @@ fn formats_of_the_same_vectors_share_an_index() {
     fs_err::write(path("b.fbin"), bytes(&[base.len() as u32, 16], base.values(), f32::to_le_bytes)).unwrap();
     let rows = queries.rows().map(|row| bytes(&[16], row, f32::to_le_bytes));
     fs_err::write(path("q.fvecs"), rows.collect::<Vec<_>>().concat()).unwrap();
-    let (truth, _) = exact(&base, &queries, 10, Metric::Ip, &JobCancellation::new()).unwrap();
+    let (truth, _) = exact(&base, &queries, 10, VectorMetric::Ip, &JobCancellation::new()).unwrap();
     write_ivecs(&path("t.ivecs"), &truth);
     let mut reused = Vec::new();
     for (name, files) in [
@@ -192,9 +192,9 @@ fn neighbours_of_other_vectors_are_refused() {
     let text =
         "name = \"w\"\nmetric = \"l2\"\n[data]\nbase = \"b.npy\"\nqueries = \"q.npy\"\nneighbours = \"t.ivecs\"\n";
     fs_err::write(path("w.toml"), text).unwrap();
-    let (wrong, _) = exact(&rows(50, 13), &queries, 10, Metric::L2, &JobCancellation::new()).unwrap();
-    let (few, _) = exact(&base, &rows(4, 17), 10, Metric::L2, &JobCancellation::new()).unwrap();
-    let (short, _) = exact(&base, &queries, 9, Metric::L2, &JobCancellation::new()).unwrap();
+    let (wrong, _) = exact(&rows(50, 13), &queries, 10, VectorMetric::L2, &JobCancellation::new()).unwrap();
+    let (few, _) = exact(&base, &rows(4, 17), 10, VectorMetric::L2, &JobCancellation::new()).unwrap();
+    let (short, _) = exact(&base, &queries, 9, VectorMetric::L2, &JobCancellation::new()).unwrap();
     let far = Neighbours::new(10, vec![50; 50]);
     for (truth, expected) in [
         (wrong, "are these the neighbours of other vectors?"),

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use dyad_bench::encode::{Encode, Job, Measured, Workload};
-use dyad_bench::error::Error;
-use dyad_bench::harness::{Programs, run};
+use dyad_bench::encode::{EncodeJob, EncodeMeasurement, EncodeTask, EncodeWorkload};
+use dyad_bench::error::BenchError;
+use dyad_bench::harness::{EngineSettings, Measurement as _, WorkerPrograms, run};
 use dyad_command::JobCancellation;
 use serde_json::json;
 use tempfile::TempDir;
@@ -61,7 +61,7 @@ fn write_model(dir: &Path) {
 /// A folder with a workload, its texts and the fake worker; `None`, and said so, where there is no Python to run it.
 struct Bench {
     dir: TempDir,
-    workload: Workload,
+    workload: EncodeWorkload,
 }
 
 impl Bench {
@@ -84,7 +84,7 @@ impl Bench {
         ];
         fs_err::write(path("b.jsonl"), corpus(&long)).unwrap();
         fs_err::write(path("tiny.toml"), WORKLOAD).unwrap();
-        let mut workload = Workload::read(&path("tiny.toml"), None, None).unwrap();
+        let mut workload = EncodeWorkload::read(&path("tiny.toml"), None, None).unwrap();
         workload.threads = 2;
         Some(Self { dir, workload })
     }
@@ -93,23 +93,25 @@ impl Bench {
         self.dir.path().join(name)
     }
 
-    fn job(&self, engines: &[&str], cancel: &JobCancellation) -> Job<'_> {
+    fn job(&self, engines: &[&str], cancel: &JobCancellation) -> EncodeJob<'_> {
         let script = self.path("fake_encoder.py");
         let cache = self.path("cache");
         fs_err::create_dir_all(&cache).unwrap();
-        Job {
+        EncodeJob {
             workload: &self.workload,
-            engines: engines.iter().map(|&name| name.to_owned()).collect(),
+            settings: EngineSettings {
+                engines: engines.iter().map(|&name| name.to_owned()).collect(),
+                programs: WorkerPrograms { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
+                cache,
+                deadline: Duration::from_secs(8),
+                cancel: cancel.clone(),
+            },
             device: "cpu".to_owned(),
-            programs: Programs { ours: script.clone(), python: PathBuf::from("python3"), peers: script },
-            cache,
-            deadline: Duration::from_secs(8),
-            cancel: cancel.clone(),
         }
     }
 
-    fn measure(&self, engines: &[&str]) -> Measured {
-        run::<Encode>(&self.job(engines, &JobCancellation::new()), &|_| {}).unwrap()
+    fn measure(&self, engines: &[&str]) -> EncodeMeasurement {
+        run::<EncodeTask>(&self.job(engines, &JobCancellation::new()), &|_| {}).unwrap()
     }
 
     /// What the workers were asked: process, threads, engine and the request in words.
@@ -182,7 +184,8 @@ fn known_speed_gives_known_figures() {
     near("/engines/dyad/pairs/texts", 4.0);
     near("/engines/dyad/mixed/matmul_gflops", 100.0);
     near("/engines/fake-bf16-40/mixed/matmul_gflops", 400.0);
-    // Passages have exactly 8 tokens and need a model that reads so many; 8 x (2 x (4 x 16 + 2 x 32)) + 4 x 64 x 4 each.
+    // Passages have exactly 8 tokens and need a model that reads so many; 8 x (2 x (4 x 16 + 2 x 32)) + 4 x 64 x 4
+    // each.
     near("/engines/dyad/passages-8/tokens", 32.0);
     near("/engines/dyad/passages-8/max_tokens", 8.0);
     near("/engines/dyad/mixed/max_tokens", 7.0);
@@ -221,8 +224,8 @@ fn without_the_limit_there_are_no_shares() {
     let Some(mut bench) = Bench::new() else { return };
     bench.workload.keep_shapes(&["mixed".to_owned()]).unwrap();
     let mut job = bench.job(&["dyad", "fake-20"], &JobCancellation::new());
-    job.programs.python = PathBuf::from("/nowhere/python");
-    let measured = run::<Encode>(&job, &|_| {}).unwrap();
+    job.settings.programs.python = PathBuf::from("/nowhere/python");
+    let measured = run::<EncodeTask>(&job, &|_| {}).unwrap();
     let summary = measured.summary();
     assert!(summary["engines"]["dyad"]["mixed"]["share_of_matmul"].is_null());
     assert!((summary["engines"]["dyad"]["mixed"]["texts_per_s"].as_f64().unwrap() - 100.0).abs() < 1e-6);
@@ -237,7 +240,7 @@ fn an_interrupt_ends_the_run_and_its_workers() {
     let cancel = JobCancellation::new();
     let Some(bench) = Bench::new() else { return };
     let mut job = bench.job(&["dyad", "hangs-20"], &cancel);
-    job.deadline = Duration::from_secs(100);
+    job.settings.deadline = Duration::from_secs(100);
     let log = bench.path("encode-log");
     let watcher = std::thread::spawn(move || {
         let until = Instant::now() + Duration::from_secs(50);
@@ -250,9 +253,9 @@ fn an_interrupt_ends_the_run_and_its_workers() {
         }
         cancel.cancel();
     });
-    let error = run::<Encode>(&job, &|_| {}).unwrap_err();
+    let error = run::<EncodeTask>(&job, &|_| {}).unwrap_err();
     watcher.join().unwrap();
-    assert!(matches!(error, Error::Interrupted), "{error}");
+    assert!(matches!(error, BenchError::Interrupted), "{error}");
     assert!(bench.log().iter().all(|(process, ..)| !Path::new(&format!("/proc/{process}")).exists()));
     let left: Vec<_> = fs_err::read_dir(bench.path("cache")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("scratch")), "{left:?}");

@@ -1,6 +1,7 @@
 //! `dyad-bench filter`: with workers whose recall and speed are known, and as a command with our own engines.
 
-use dyad_bench::ann::{Correlation, FilterRun, Filters, Shape, prepare, run_filter};
+use dyad_bench::ann::{ConditionShape, FilterCorrelation, FilterRun, FilterSettings, prepare, run_filter};
+use dyad_bench::harness::Measurement as _;
 use dyad_command::JobCancellation;
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -10,16 +11,16 @@ use crate::ann_command::{bench, json};
 
 /// Runs two selectivities with both correlations under ranges: 60 and 12 of 120 rows pass.
 fn measure(bench: &mut Bench, engines: &[&str]) -> FilterRun {
-    bench.workload.filter = Filters {
+    bench.workload.filter = FilterSettings {
         groups: 2,
         selectivity: vec![50.0, 4.0],
-        correlation: vec![Correlation::Positive, Correlation::Negative],
-        shape: vec![Shape::Range],
-        ..Filters::default()
+        correlation: vec![FilterCorrelation::Positive, FilterCorrelation::Negative],
+        shape: vec![ConditionShape::Range],
+        ..FilterSettings::default()
     };
     let job = bench.job(engines, &JobCancellation::new());
-    fs_err::create_dir_all(&job.cache).unwrap();
-    let ready = prepare(&bench.workload, &job.cache, &JobCancellation::new(), &|_| {}).unwrap();
+    fs_err::create_dir_all(&job.settings.cache).unwrap();
+    let ready = prepare(&bench.workload, &job.settings.cache, &JobCancellation::new(), &|_| {}).unwrap();
     run_filter(&job, &ready, &|_| {}).unwrap()
 }
 
@@ -61,7 +62,8 @@ fn known_recall_and_speed_give_known_goals() {
             (goal["met"].as_u64().unwrap(), goal["cells"].as_u64().unwrap(), goal["worst"][1].as_f64().unwrap())
         })
         .collect();
-    // Recall 1; no query had all hits in every search; without filter the value is 10; the faster rival takes twice as long.
+    // Recall 1; no query had all hits in every search; without filter the value is 10; the faster rival takes twice as
+    // long.
     assert_eq!(goals, [(4, 4, 1.0), (0, 4, 0.0), (4, 4, 1.0), (4, 4, 2.0)]);
     let over = &summary["ratios"]["dyad"]["qdrant-edge-40"];
     assert_eq!((&over["cells"], &over["median"]), (&json!(4), &json!(4.0)));

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use dyad_bench::dataset::{Matrix, make_unit, npy};
-use dyad_bench::load::Workload;
+use dyad_bench::load::LoadWorkload;
 use dyad_files::space::boundless;
 use dyad_index::format::RowType;
 use dyad_indexer::control::JobControl;
@@ -211,7 +211,7 @@ fn every_load_of_the_repository_can_be_read() {
         fs_err::write(data.path().join(file), "").unwrap();
     }
     for name in ["load-minilm-100k", "load-scifact", "load-scifact-mixed", "load-small"] {
-        let workload = Workload::read(&root.join(name).with_extension("toml"), Some(data.path())).unwrap();
+        let workload = LoadWorkload::read(&root.join(name).with_extension("toml"), Some(data.path())).unwrap();
         assert_eq!(workload.name, name);
     }
 }

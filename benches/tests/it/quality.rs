@@ -3,14 +3,14 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use dyad_bench::quality::{METRICS, Mode, measure};
+use dyad_bench::quality::{METRICS, RankingMode, measure};
 use dyad_corpus::metrics::{Average, RankingMetric, evaluate};
 use dyad_corpus::run;
 use tempfile::tempdir;
 
 use crate::server::{FINGERPRINT, QUESTIONS, client, prepare, start_honest};
 
-const ALL: [Mode; 3] = [Mode::Dense, Mode::Bm25, Mode::Hybrid];
+const ALL: [RankingMode; 3] = [RankingMode::Dense, RankingMode::Bm25, RankingMode::Hybrid];
 
 /// The mean of `value` over all questions.
 fn mean(value: impl Fn(u32) -> f64) -> f64 {
@@ -27,7 +27,7 @@ async fn figures_runs_and_loss_follow_from_the_answers() {
     let server = start_honest().await;
     let (judged, job) = prepare(folder.path(), &ALL);
     let heard = Mutex::new(Vec::new());
-    let watch = |system: dyad_bench::quality::System, answered| heard.lock().unwrap().push((system, answered));
+    let watch = |system: dyad_bench::quality::RankingSystem, answered| heard.lock().unwrap().push((system, answered));
     let report = measure(&client(&server.url).await, &judged, &job, &watch).await.unwrap();
 
     let names: Vec<String> = report.rows.iter().map(|row| row.system.to_string()).collect();
@@ -65,7 +65,10 @@ async fn figures_runs_and_loss_follow_from_the_answers() {
         );
     }
     // Of exact search's first ten, the walk misses the document where n % 5 == 0, and has the other nine.
-    assert_eq!(report.losses.iter().map(|loss| loss.mode).collect::<Vec<_>>(), [Mode::Dense, Mode::Hybrid]);
+    assert_eq!(
+        report.losses.iter().map(|loss| loss.mode).collect::<Vec<_>>(),
+        [RankingMode::Dense, RankingMode::Hybrid]
+    );
     assert_close(report.losses[0].overlap, mean(|n| if n.is_multiple_of(5) { 0.9 } else { 1.0 }), "overlap dense");
     assert_close(report.losses[1].overlap, 1.0, "overlap hybrid");
 
@@ -89,7 +92,7 @@ async fn figures_runs_and_loss_follow_from_the_answers() {
 async fn questions_go_in_bounded_batches_of_which_some_are_under_way_together() {
     let folder = tempdir().unwrap();
     let server = start_honest().await;
-    let (judged, mut job) = prepare(folder.path(), &[Mode::Dense]);
+    let (judged, mut job) = prepare(folder.path(), &[RankingMode::Dense]);
     job.concurrency = 2;
     measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap();
 
@@ -107,7 +110,7 @@ async fn questions_go_in_bounded_batches_of_which_some_are_under_way_together() 
 async fn the_querys_own_document_is_dropped_and_its_place_filled() {
     let folder = tempdir().unwrap();
     let server = start_honest().await;
-    let (judged, mut job) = prepare(folder.path(), &[Mode::Dense]);
+    let (judged, mut job) = prepare(folder.path(), &[RankingMode::Dense]);
     (job.drop_identical_ids, job.k) = (true, 10);
     let report = measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap();
 
@@ -129,7 +132,8 @@ async fn a_table_and_json_say_the_same() {
     }
     let mut table = Vec::new();
     report.write_table(&mut table).unwrap();
-    // The figures by Python: mean over n in range(150) of 1/(n%4+1), n%4==0, 1/log2(n%4+2), each times n%5!=0 for dense.
+    // The figures by Python: mean over n in range(150) of 1/(n%4+1), n%4==0, 1/log2(n%4+2), each times n%5!=0 for
+    // dense.
     let table = String::from_utf8(table).unwrap().replace(folder.path().to_str().unwrap(), "DATA");
     assert_eq!(
         table,

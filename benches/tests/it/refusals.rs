@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use dyad_bench::error::Error;
-use dyad_bench::quality::{JudgedQuestions, Mode, measure};
+use dyad_bench::error::BenchError;
+use dyad_bench::quality::{JudgedQuestions, RankingMode, measure};
 use dyad_proto::v1;
 use tempfile::tempdir;
 
@@ -13,7 +13,7 @@ use crate::server::{Spoil, client, prepare, start, start_honest, start_strange, 
 async fn refusal(spoil: Spoil) -> String {
     let folder = tempdir().unwrap();
     let server = start(spoil).await;
-    let (judged, job) = prepare(folder.path(), &[Mode::Hybrid]);
+    let (judged, job) = prepare(folder.path(), &[RankingMode::Hybrid]);
     let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap_err();
     assert!(!folder.path().join("runs/hybrid.run").exists(), "no run of half a measurement");
     error.to_string().replace(&server.url, "URL")
@@ -82,7 +82,7 @@ async fn answers_that_no_run_could_hold_are_refused() {
 async fn an_index_of_other_documents_is_not_measured() {
     let folder = tempdir().unwrap();
     let server = start_strange().await;
-    let (judged, job) = prepare(folder.path(), &[Mode::Bm25]);
+    let (judged, job) = prepare(folder.path(), &[RankingMode::Bm25]);
     let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap_err();
     let (url, data) = (&server.url, folder.path().display());
     assert_eq!(
@@ -99,7 +99,7 @@ async fn an_index_of_other_documents_is_not_measured() {
 async fn a_server_that_goes_away_in_the_middle_is_named() {
     let folder = tempdir().unwrap();
     let server = start_honest().await;
-    let (judged, mut job) = prepare(folder.path(), &[Mode::Dense]);
+    let (judged, mut job) = prepare(folder.path(), &[RankingMode::Dense]);
     job.concurrency = 1;
     let client = client(&server.url).await;
     let stop = Mutex::new(Some(server.stop));
@@ -109,7 +109,7 @@ async fn a_server_that_goes_away_in_the_middle_is_named() {
         }
     };
     let error = measure(&client, &judged, &job, &watch).await.unwrap_err();
-    assert!(matches!(error, Error::Client(_)), "{error}");
+    assert!(matches!(error, BenchError::Client(_)), "{error}");
     let start = format!("no server answers at `{}` (2 attempts): ", server.url);
     assert!(error.to_string().starts_with(&start), "{error}");
     assert!(!folder.path().join("runs/dense.run").exists());
@@ -119,7 +119,7 @@ async fn a_server_that_goes_away_in_the_middle_is_named() {
 async fn a_question_that_no_server_takes_is_named_before_any_is_asked() {
     let folder = tempdir().unwrap();
     let server = start_honest().await;
-    let (mut judged, job) = prepare(folder.path(), &[Mode::Dense]);
+    let (mut judged, job) = prepare(folder.path(), &[RankingMode::Dense]);
     judged.questions[9].text = "x".repeat((32 << 10) + 1);
     let error = measure(&client(&server.url).await, &judged, &job, &|_, _| ()).await.unwrap_err();
     assert_eq!(error.to_string(), "query `9`: invalid request: `query`: expected at most 32768 bytes, got 32769");

@@ -1,4 +1,5 @@
-//! `dyad-bench reproduce` as a command: every table of `benches/reproduce` with a tiny model, two steps and synthetic data.
+//! `dyad-bench reproduce` as a command: every table of `benches/reproduce` with a tiny model, two steps and synthetic
+//! data.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,6 +1,7 @@
 //! A searcher with known answers, and ways to misbehave.
 //!
-//! Question `n` ("question n", judged: document `n`) is answered as follows, out of the documents `n` and ten strangers.
+//! Question `n` ("question n", judged: document `n`) is answered as follows, out of the documents `n` and ten
+//! strangers.
 //!
 //! - dense exact: `n` at rank `n % 4 + 1`, eleven hits.
 //! - dense: the same, but where `n % 5 == 0` the document is missing.
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dyad_bench::quality::{Job, JudgedQuestions, Mode};
+use dyad_bench::quality::{JudgedQuestions, QualityJob, RankingMode};
 use dyad_proto::client::{ClientConfig, SearcherClient};
 use dyad_proto::service::{self, Health, ServerConfig};
 use dyad_proto::v1::searcher_server::{Searcher, SearcherServer};
@@ -190,10 +191,11 @@ pub(crate) fn write_folder(folder: &Path) {
 }
 
 /// The folder's judged questions, and a job that writes its runs there.
-pub(crate) fn prepare(folder: &Path, modes: &[Mode]) -> (JudgedQuestions, Job) {
+pub(crate) fn prepare(folder: &Path, modes: &[RankingMode]) -> (JudgedQuestions, QualityJob) {
     write_folder(folder);
     let run_dir = folder.join("runs");
     fs_err::create_dir_all(&run_dir).unwrap();
-    let job = Job { modes: modes.to_vec(), run_dir, k: 100, concurrency: 4, drop_identical_ids: false, rerank: 0 };
+    let job =
+        QualityJob { modes: modes.to_vec(), run_dir, k: 100, concurrency: 4, drop_identical_ids: false, rerank: 0 };
     (JudgedQuestions::read(folder, "test").unwrap(), job)
 }

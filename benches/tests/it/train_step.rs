@@ -1,4 +1,5 @@
-//! `dyad-bench train-step` as a command, with our own engine on a tiny model, and next to sentence-transformers where it is installed.
+//! `dyad-bench train-step` as a command, with our own engine on a tiny model, and next to sentence-transformers where
+//! it is installed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Our metrics against trec_eval's, on random runs full of ties. A fixed run is tested next to the metrics, in dyad-corpus.
+//! Our metrics against trec_eval's, on random runs full of ties. A fixed run is tested next to the metrics, in
+//! dyad-corpus.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

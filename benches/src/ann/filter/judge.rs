@@ -1,22 +1,20 @@
 //! A cell's filters, its exact answers, and how good an engine's are.
 
-use std::path::Path;
-
-use dyad_command::JobCancellation;
 use dyad_index::search::NodeSet;
 
-use super::attributes::{Attributes, Filter};
-use crate::ann::cells::Cell;
-use crate::ann::data::Ready;
+use super::attributes::{GroupFilter, RowAttributes};
+use crate::ann::cells::FilterCell;
+use crate::ann::data::ReadyVectors;
 use crate::ann::protocol::QueryFilter;
-use crate::ann::recall::Judge;
-use crate::ann::workload::Workload;
+use crate::ann::recall::RecallJudge;
+use crate::ann::session::AnnRun;
+use crate::ann::workload::AnnJob;
 use crate::dataset::{Matrix, Neighbours, exact_among, npy};
-use crate::error::Result;
+use crate::error::BenchResult;
 
 /// Judges what is found under the filters of a cell.
 pub(super) struct CellJudge<'a> {
-    judge: Judge<'a>,
+    judge: RecallJudge<'a>,
     /// Rows that pass, by group.
     allowed: Vec<NodeSet>,
     /// Group of each query.
@@ -25,13 +23,14 @@ pub(super) struct CellJudge<'a> {
     wanted: usize,
     /// What engines are told.
     pub(super) filters: Vec<QueryFilter>,
-    /// Share of each query's nearest rows that pass, over the share of all rows: above 1 where filter and question are correlated.
+    /// Share of each query's nearest rows that pass, over the share of all rows: above 1 where filter and question are
+    /// correlated.
     pub(super) lift: f64,
 }
 
 /// What is wrong with hits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Judged {
+pub(super) struct JudgedHits {
     /// Mean share of the nearest rows that pass and were found.
     pub(super) recall: f64,
     /// Queries with fewer hits than `k`, and than rows that pass.
@@ -39,28 +38,24 @@ pub(super) struct Judged {
 }
 
 impl<'a> CellJudge<'a> {
-    /// Computes the exact answers under the filters of a cell, and writes the rows that pass into `scratch`.
-    pub(super) fn new(
-        (ready, workload): (&'a Ready, &Workload),
-        attributes: &Attributes,
-        cell: Cell,
-        scratch: &Path,
-        cancel: &JobCancellation,
-    ) -> Result<Self> {
-        let Ready { base, queries, truth, .. } = ready;
+    /// Computes the exact answers under the filters of a cell, and writes the rows that pass into the scratch folder.
+    pub(super) fn new(run: &AnnRun<'a>, attributes: &RowAttributes, cell: FilterCell) -> BenchResult<Self> {
+        let (ready, AnnJob { workload, settings, .. }) = (run.ready, run.job);
+        let ReadyVectors { base, queries, truth, .. } = ready;
         let (k, metric) = (workload.k, workload.metric);
         let wanted = k.min(cell.passing(base.len()));
         let (mut allowed, mut filters) = (Vec::new(), Vec::new());
         let mut group_of = vec![0; queries.len()];
         let mut nearest = vec![0; queries.len() * wanted];
         for (group, members) in attributes.groups.iter().enumerate() {
-            let Filter { rows, all } = attributes.filter(cell, group);
-            let path = scratch.join(format!("rows-{group}.npy"));
+            let GroupFilter { rows, all } = attributes.filter(cell, group);
+            let path = run.scratch.join(format!("rows-{group}.npy"));
             npy::write_ids(&path, 1, &rows.iter().map(|row| *row as i32).collect::<Vec<_>>())?;
             let mut nodes = NodeSet::new(base.len());
             nodes.extend(rows);
             let of_group = members.iter().flat_map(|query| queries.row(*query)).copied().collect();
-            let (found, _) = exact_among(base, &Matrix::new(queries.dim(), of_group), k, metric, &nodes, cancel)?;
+            let of_group = Matrix::new(queries.dim(), of_group);
+            let (found, _) = exact_among(base, &of_group, k, metric, Some(&nodes), &settings.cancel)?;
             for (query, found) in members.iter().zip(found.rows()) {
                 group_of[*query] = group;
                 nearest[query * wanted..(query + 1) * wanted].copy_from_slice(found);
@@ -68,7 +63,7 @@ impl<'a> CellJudge<'a> {
             allowed.push(nodes);
             filters.push(QueryFilter { queries: members.clone(), rows: path, all });
         }
-        let judge = Judge::new(base, queries, &Neighbours::new(wanted, nearest), k, metric);
+        let judge = RecallJudge::new(base, queries, &Neighbours::new(wanted, nearest), k, metric);
         let near = k.min(base.len());
         let passing = |(query, group): (usize, &usize)| {
             let near = truth.row(query).iter().take(near);
@@ -81,7 +76,7 @@ impl<'a> CellJudge<'a> {
     }
 
     /// Judges `k` ids per query; or gives a hit that does not pass.
-    pub(super) fn judge(&self, ids: &[i64]) -> Result<Judged, i64> {
+    pub(super) fn judge(&self, ids: &[i64]) -> Result<JudgedHits, i64> {
         let mut short = 0;
         for (hits, group) in ids.chunks(self.judge.k.max(1)).zip(&self.group_of) {
             let hits: Vec<i64> = hits.iter().copied().filter(|id| *id >= 0).collect();
@@ -92,6 +87,6 @@ impl<'a> CellJudge<'a> {
             let repeated = (0..hits.len()).filter(|at| hits[..*at].contains(&hits[*at])).count();
             short += usize::from(hits.len() - repeated < self.wanted);
         }
-        Ok(Judged { recall: self.judge.recall(ids), short })
+        Ok(JudgedHits { recall: self.judge.recall(ids), short })
     }
 }

@@ -1,14 +1,15 @@
-//! What a run under filters measured: recall and speed by cell and engine, ratios of speeds, and whether the goals are met.
+//! What a run under filters measured: recall and speed by cell and engine, ratios of speeds, and whether the goals are
+//! met.
 
 use serde::Serialize;
 
-use crate::ann::cells::Cell;
-use crate::ann::protocol::Described;
-use crate::ann::workload::Workload;
-use crate::harness::{Machine, OURS, RunInfo, median, per_second};
+use crate::ann::cells::FilterCell;
+use crate::ann::protocol::AnnDescription;
+use crate::ann::workload::AnnWorkload;
+use crate::harness::{MachineInfo, OURS, RunInfo, median, per_second};
 
-/// Ours, each with the engine that compares with all rows that pass: the graph with these rows given as a set; and a whole index, which
-/// evaluates the condition.
+/// Ours, each with the engine that compares with all rows that pass: the graph with these rows given as a set; and a
+/// whole index, which evaluates the condition.
 pub(super) const OWN: [(&str, &str); 2] = [(OURS, EXACT), ("dyad-index", "dyad-index-exact")];
 /// The exact scan that others are compared with.
 const EXACT: &str = "dyad-exact";
@@ -19,9 +20,10 @@ const RIVAL: &str = "qdrant-edge";
 /// Percent of the rows from which on a search under a filter is compared with one without.
 const DENSE: f64 = 4.0;
 
-/// One engine in one cell, at the smallest value of its sweep parameter that reaches the recall; or at that of the best recall.
+/// One engine in one cell, at the smallest value of its sweep parameter that reaches the recall; or at that of the best
+/// recall.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Point {
+pub struct CellPoint {
     /// The engine.
     pub engine: String,
     /// The sweep parameter.
@@ -40,7 +42,7 @@ pub struct Point {
     pub(super) unfiltered_seconds: Vec<f64>,
 }
 
-impl Point {
+impl CellPoint {
     /// Queries per second: the median of the passes.
     pub fn qps(&self, queries: usize) -> f64 {
         per_second(queries, median(&self.seconds).unwrap_or(0.0))
@@ -48,6 +50,12 @@ impl Point {
 
     pub(super) fn unfiltered_qps(&self, queries: usize) -> Option<f64> {
         median(&self.unfiltered_seconds).map(|seconds| per_second(queries, seconds))
+    }
+
+    /// Orders points: above 1 the faster ones of those that reach the recall, below it the others by their recall.
+    fn rank(&self) -> f64 {
+        let speed = median(&self.seconds).map_or(0.0, |seconds| 1.0 / seconds);
+        if self.reached { 1.0 + speed } else { self.recall }
     }
 
     /// Speed over that without filter.
@@ -60,37 +68,37 @@ impl Point {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellRun {
     /// Its filters.
-    pub cell: Cell,
+    pub cell: FilterCell,
     /// Rows that pass.
     pub passing: usize,
     /// Share of the questions' nearest rows that pass over the share of all rows.
     pub lift: f64,
     /// Engines that were measured, in the order asked.
-    pub points: Vec<Point>,
+    pub points: Vec<CellPoint>,
 }
 
 impl CellRun {
     /// One engine's point.
-    pub fn point(&self, engine: &str) -> Option<&Point> {
+    pub fn point(&self, engine: &str) -> Option<&CellPoint> {
         self.points.iter().find(|point| point.engine == engine)
     }
 
     /// The exact scan that an engine is compared with.
-    pub(super) fn exact(&self, engine: &str) -> Option<&Point> {
+    pub(super) fn exact(&self, engine: &str) -> Option<&CellPoint> {
         let own = OWN.iter().find(|(own, _)| *own == engine);
         self.point(own.map_or(EXACT, |(_, exact)| exact))
     }
 }
 
 /// The speed of one point over another's.
-pub(super) fn ratio(point: &Point, other: &Point) -> Option<f64> {
+pub(super) fn ratio(point: &CellPoint, other: &CellPoint) -> Option<f64> {
     Some(median(&other.seconds)? / median(&point.seconds)?)
 }
 
 /// A goal, and how many cells meet it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Goal {
-    /// In words.
+pub struct FilterGoal {
+    /// The goal in words.
     pub goal: String,
     /// Cells that it is about.
     pub cells: usize,
@@ -110,26 +118,27 @@ enum About {
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FilterRun {
-    pub(crate) workload: Workload,
+    pub(crate) workload: AnnWorkload,
     pub(super) rows: usize,
     pub(super) dim: usize,
     pub(super) queries: usize,
-    pub(super) machine: Machine,
+    pub(super) machine: MachineInfo,
     pub(crate) stamp: RunInfo,
-    /// In order.
+    /// All cells in the order in which they were measured.
     #[serde(skip)]
     pub cells: Vec<CellRun>,
     /// Engines that were opened, in the order asked.
     #[serde(skip)]
-    pub engines: Vec<Described>,
+    pub engines: Vec<AnnDescription>,
     /// Engines that failed, and why.
     #[serde(skip)]
     pub failures: Vec<(String, String)>,
 }
 
 impl FilterRun {
-    /// The goals of one of our engines. A speed counts only at the recall at which engines are compared; a rival's does at its best.
-    pub fn goals(&self, engine: &str) -> Vec<Goal> {
+    /// The goals of one of our engines. A speed counts only at the recall at which engines are compared; a rival's does
+    /// at its best.
+    pub fn goals(&self, engine: &str) -> Vec<FilterGoal> {
         let (recall, k) = (self.workload.filter.recall, self.workload.k);
         let queries = self.queries.max(1) as f64;
         let all = |_: &CellRun| true;
@@ -143,12 +152,12 @@ impl FilterRun {
             self.goal(engine, fast, 1.0 / 3.0, dense, |_, point| point.over_unfiltered()),
         ];
         if self.cells.iter().any(|run| run.exact(engine).is_some()) {
-            let over = |run: &CellRun, point: &Point| ratio(point, run.exact(engine)?);
+            let over = |run: &CellRun, point: &CellPoint| ratio(point, run.exact(engine)?);
             let text = format!("QPS at least that of the exact scan, less {:.0} % of noise", NOISE * 100.0);
             goals.push(self.goal(engine, About::Speed(text), 1.0 - NOISE, all, over));
         }
         if self.cells.iter().any(|run| self.rival(engine, run).is_some()) {
-            let over = |run: &CellRun, point: &Point| ratio(point, self.rival(engine, run)?);
+            let over = |run: &CellRun, point: &CellPoint| ratio(point, self.rival(engine, run)?);
             goals.push(self.goal(engine, About::Speed(format!("QPS at least twice that of {RIVAL}")), 2.0, all, over));
         }
         goals
@@ -160,8 +169,8 @@ impl FilterRun {
         about: About,
         least: f64,
         is_meant: impl Fn(&CellRun) -> bool,
-        figure: impl Fn(&CellRun, &Point) -> Option<f64>,
-    ) -> Goal {
+        figure: impl Fn(&CellRun, &CellPoint) -> Option<f64>,
+    ) -> FilterGoal {
         let (mut cells, mut met) = (0, 0);
         let mut worst: Option<(String, f64)> = None;
         let (goal, is_speed) = match about {
@@ -177,32 +186,25 @@ impl FilterRun {
                 worst = Some((run.cell.to_string(), figure));
             }
         }
-        Goal { goal, cells, met, worst }
+        FilterGoal { goal, cells, met, worst }
     }
 
-    pub(super) fn described(&self, engine: &str) -> Option<&Described> {
+    pub(super) fn described(&self, engine: &str) -> Option<&AnnDescription> {
         self.engines.iter().find(|described| described.engine == engine)
     }
 
-    /// Whether the speeds of two engines may be compared: both evaluate conditions while the clock runs, or both are given the rows
-    /// that pass.
+    /// Whether the speeds of two engines may be compared: both evaluate conditions while the clock runs, or both are
+    /// given the rows that pass.
     pub(super) fn compares(&self, engine: &str, other: &str) -> bool {
         let evaluates = |engine| Some(self.described(engine)?.more.reads_attributes);
         evaluates(engine) == evaluates(other)
     }
 
-    /// The fastest variant of the rival that reaches the recall; where none does, the one of the best recall. None for engines whose
-    /// speeds may not be compared with it.
-    pub(super) fn rival<'a>(&self, engine: &str, run: &'a CellRun) -> Option<&'a Point> {
-        let rank = |point: &&Point| {
-            let speed = median(&point.seconds).map_or(0.0, |seconds| 1.0 / seconds);
-            if point.reached { (true, speed) } else { (false, point.recall) }
-        };
-        let is_rival = |point: &&Point| point.engine.starts_with(RIVAL) && self.compares(engine, &point.engine);
-        run.points.iter().filter(is_rival).max_by(|left, right| {
-            let (left, right) = (rank(left), rank(right));
-            left.0.cmp(&right.0).then(left.1.total_cmp(&right.1))
-        })
+    /// The fastest variant of the rival that reaches the recall; where none does, the one of the best recall. None for
+    /// engines whose speeds may not be compared with it.
+    pub(super) fn rival<'a>(&self, engine: &str, run: &'a CellRun) -> Option<&'a CellPoint> {
+        let is_rival = |point: &&CellPoint| point.engine.starts_with(RIVAL) && self.compares(engine, &point.engine);
+        run.points.iter().filter(is_rival).max_by(|left, right| left.rank().total_cmp(&right.rank()))
     }
 
     /// Our engines that were measured.
@@ -211,13 +213,16 @@ impl FilterRun {
         names.filter(|own| self.engines.iter().any(|described| described.engine == *own))
     }
 
-    /// Smallest, middle and largest of our speed over another engine's, and in how many cells: those where both reach the recall.
+    /// Smallest, middle and largest of our speed over another engine's, and in how many cells: those where both reach
+    /// the recall.
     pub(super) fn over(&self, ours: &str, other: &str) -> Option<(usize, [f64; 3])> {
-        let at = |run: &CellRun| {
-            let (ours, other) = (run.point(ours)?, run.point(other)?);
-            ratio(ours, other).filter(|_| ours.reached && other.reached)
-        };
-        let mut ratios: Vec<f64> = self.cells.iter().filter_map(at).collect();
+        let mut ratios = Vec::new();
+        for run in &self.cells {
+            let (Some(ours), Some(other)) = (run.point(ours), run.point(other)) else { continue };
+            if ours.reached && other.reached {
+                ratios.extend(ratio(ours, other));
+            }
+        }
         ratios.sort_by(f64::total_cmp);
         Some((ratios.len(), [*ratios.first()?, median(&ratios)?, *ratios.last()?]))
     }

@@ -1,4 +1,5 @@
-//! Search under filters, measured against peers: every selectivity, correlation with the questions and shape of condition.
+//! Search under filters, measured against peers: every selectivity, correlation with the questions and shape of
+//! condition.
 //!
 //! | file | contents |
 //! |---|---|
@@ -14,5 +15,5 @@ mod measured;
 mod report;
 mod run;
 
-pub use measured::{CellRun, FilterRun, Goal, Point};
+pub use measured::{CellPoint, CellRun, FilterGoal, FilterRun};
 pub use run::run_filter;

@@ -2,93 +2,67 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::measured::{CellRun, FilterRun, Goal, Point, ratio};
-use crate::ann::cells::Filters;
-use crate::ann::workload::Workload;
-use crate::harness::{OURS, Row, Show, extremes, per_second, row};
+use super::measured::{CellPoint, CellRun, FilterGoal, FilterRun, ratio};
+use crate::ann::cells::FilterSettings;
+use crate::ann::workload::AnnWorkload;
+use crate::harness::{
+    FigureFormat, FigureRow, Measurement, OURS, ShownColumn, TextTable, by_name, extremes, join_figures, per_second,
+    texts_by_name,
+};
 
-/// Characters of a cell's name, and of a figure.
-const NAME: usize = 26;
-const FIGURE: usize = 18;
-
-type Of<'a> = (&'a FilterRun, &'a CellRun, &'a Point);
-type Column = (&'static str, fn(&Of<'_>) -> Value);
-
-const COLUMNS: &[Column] = &[
-    ("date", |(run, ..)| json!(run.stamp.date)),
-    ("revision", |(run, ..)| json!(run.stamp.revision)),
-    ("workload", |(run, ..)| json!(run.workload.name)),
-    ("selectivity", |(_, cell, _)| json!(cell.cell.selectivity)),
-    ("correlation", |(_, cell, _)| json!(cell.cell.correlation)),
-    ("shape", |(_, cell, _)| json!(cell.cell.shape)),
-    ("passing", |(_, cell, _)| json!(cell.passing)),
-    ("lift", |(_, cell, _)| json!(cell.lift)),
-    ("engine", |(.., point)| json!(point.engine)),
-    ("version", |(run, _, point)| json!(run.described(&point.engine).map(|described| &described.version))),
-    ("sweep", |(run, _, point)| json!(run.described(&point.engine).map(|described| &described.more.sweep))),
-    ("value", |(.., point)| json!(point.value)),
-    ("recall", |(.., point)| json!(point.recall)),
-    ("reached", |(.., point)| json!(point.reached)),
-    ("short", |(.., point)| json!(point.short)),
-    ("qps", |(run, _, point)| json!(point.qps(run.queries))),
-    ("qps_lowest", |(run, _, point)| json!(per_second(run.queries, extremes(&point.seconds).1))),
-    ("qps_highest", |(run, _, point)| json!(per_second(run.queries, extremes(&point.seconds).0))),
-    ("unfiltered_value", |(.., point)| json!(point.unfiltered_value)),
-    ("unfiltered_qps", |(run, _, point)| json!(point.unfiltered_qps(run.queries))),
-    ("over_unfiltered", |(.., point)| json!(point.over_unfiltered())),
-    ("over_exact", |(_, cell, point)| json!(cell.exact(&point.engine).and_then(|exact| ratio(point, exact)))),
-    ("over_qdrant_edge", |(run, cell, point)| {
-        json!(run.rival(&point.engine, cell).and_then(|rival| ratio(point, rival)))
-    }),
-    ("repeats", |(.., point)| json!(point.seconds.len())),
-    ("machine", |(run, ..)| json!(run.machine.cpu)),
-    ("seconds", |(.., point)| json!(point.seconds)),
-    ("unfiltered_seconds", |(.., point)| json!(point.unfiltered_seconds)),
+/// Ratios of our engines.
+const RATIOS: [ShownColumn<'static>; 3] = [
+    ShownColumn::new("over_unfiltered", "over unfiltered", FigureFormat::Times),
+    ShownColumn::new("over_exact", "over exact", FigureFormat::Times),
+    ShownColumn::new("over_qdrant_edge", "over qdrant-edge", FigureFormat::Times),
 ];
 
-/// Ratios of the table: headings and columns.
-const RATIOS: [(&str, &str); 3] =
-    [("over unfiltered", "over_unfiltered"), ("over exact", "over_exact"), ("over qdrant-edge", "over_qdrant_edge")];
-
 impl FilterRun {
-    /// `cells.csv`: a row per cell and engine.
-    pub fn rows(&self) -> Vec<Row> {
-        self.cells
-            .iter()
-            .flat_map(|cell| cell.points.iter().map(move |point| row(COLUMNS, &(self, cell, point))))
-            .collect()
+    fn row(&self, run: &CellRun, point: &CellPoint) -> FigureRow {
+        let described = self.described(&point.engine);
+        let (fastest, slowest) = extremes(&point.seconds);
+        join_figures([json!({
+            "date": self.stamp.date,
+            "revision": self.stamp.revision,
+            "workload": self.workload.name,
+            "selectivity": run.cell.selectivity,
+            "correlation": run.cell.correlation,
+            "shape": run.cell.shape,
+            "passing": run.passing,
+            "lift": run.lift,
+            "engine": point.engine,
+            "version": described.map(|described| &described.version),
+            "sweep": described.map(|described| &described.more.sweep),
+            "value": point.value,
+            "recall": point.recall,
+            "reached": point.reached,
+            "short": point.short,
+            "qps": point.qps(self.queries),
+            "qps_lowest": per_second(self.queries, slowest),
+            "qps_highest": per_second(self.queries, fastest),
+            "unfiltered_value": point.unfiltered_value,
+            "unfiltered_qps": point.unfiltered_qps(self.queries),
+            "over_unfiltered": point.over_unfiltered(),
+            "over_exact": run.exact(&point.engine).and_then(|exact| ratio(point, exact)),
+            "over_qdrant_edge": self.rival(&point.engine, run).and_then(|rival| ratio(point, rival)),
+            "repeats": point.seconds.len(),
+            "machine": self.machine.cpu,
+            "seconds": point.seconds,
+            "unfiltered_seconds": point.unfiltered_seconds,
+        })])
     }
 
-    /// `summary.json`: the workload; `goals` of our engines; `ratios`, which are the smallest, middle and largest of our speeds over those
-    /// of the engines that they are compared with, in the cells where both reach the recall; `cells`, with all figures by engine; and failures.
-    pub fn summary(&self) -> Value {
-        let own = |value: &dyn Fn(&str) -> Value| -> Value {
-            self.own().map(|name| (name.to_owned(), value(name))).collect::<Map<_, _>>().into()
-        };
-        let mut summary = json!(self);
-        summary["goals"] = own(&|name| json!(self.goals(name)));
-        summary["ratios"] = own(&|name| {
-            let over = |other: &str| {
-                let (cells, [least, median, most]) = self.over(name, other)?;
-                Some((other.to_owned(), json!({ "cells": cells, "least": least, "median": median, "most": most })))
-            };
-            self.others(name).filter_map(over).collect::<Map<_, _>>().into()
-        });
-        let cell = |cell: &CellRun| {
-            let engines: Map<_, _> = cell
-                .points
-                .iter()
-                .map(|point| (point.engine.clone(), row(COLUMNS, &(self, cell, point)).into()))
-                .collect();
-            (cell.cell.to_string(), engines.into())
-        };
-        summary["cells"] = self.cells.iter().map(cell).collect::<Map<String, Value>>().into();
-        summary["engines"] = json!(self.engines);
-        summary["failures"] =
-            self.failures.iter().map(|(name, error)| (name.clone(), json!(error))).collect::<Map<_, _>>().into();
-        summary
+    /// A figure of each of our engines.
+    fn per_own(&self, figure: impl Fn(&str) -> Value) -> Value {
+        by_name(self.own().map(|name| (name.to_owned(), figure(name))))
+    }
+
+    /// Speeds of one of our engines over another's, over all cells.
+    fn summarize_ratios(&self, ours: &str, other: &str) -> Option<Value> {
+        let (cells, [least, median, most]) = self.over(ours, other)?;
+        Some(json!({ "cells": cells, "least": least, "median": median, "most": most }))
     }
 
     /// Engines that one of ours is compared with: our others, and the peers to which filters come as they come to it.
@@ -97,11 +71,71 @@ impl FilterRun {
         names.filter(move |other| *other != ours && (other.starts_with(OURS) || self.compares(ours, other)))
     }
 
-    /// Prints every cell, ratios of our engines, and the goals.
-    pub fn write_table(&self, out: &mut impl Write) -> io::Result<()> {
+    /// Speed and recall of every engine in every cell.
+    fn cell_table(&self) -> TextTable {
+        let engines = || self.engines.iter().map(|described| described.engine.as_str());
+        let mut table = TextTable::new("QPS and recall", engines());
+        for cell in &self.cells {
+            table.push(&cell.cell.to_string(), engines().map(|engine| self.cell_text(cell.point(engine))));
+        }
+        table
+    }
+
+    fn cell_text(&self, point: Option<&CellPoint>) -> String {
+        let Some(point) = point else { return "-".to_owned() };
+        let marks = [if point.reached { "" } else { "*" }, if point.short > 0 { "!" } else { "" }].concat();
+        format!("{:.0} {:.3}{marks:<2}", point.qps(self.queries), point.recall)
+    }
+
+    /// Ratios of one of our engines in every cell.
+    fn ratio_table(&self, ours: &str) -> TextTable {
+        let mut table = TextTable::of_columns(&format!("{ours}, times"), &RATIOS);
+        for cell in &self.cells {
+            if let Some(point) = cell.point(ours) {
+                table.push_row(&cell.cell.to_string(), &RATIOS, &self.row(cell, point));
+            }
+        }
+        table
+    }
+}
+
+impl Measurement for FilterRun {
+    fn record_name(&self) -> String {
+        self.stamp.record(&self.workload.name)
+    }
+
+    /// `cells.csv`: a row per cell and engine.
+    fn files(&self) -> Vec<(&'static str, Vec<FigureRow>)> {
+        let mut rows = Vec::new();
+        for cell in &self.cells {
+            rows.extend(cell.points.iter().map(|point| self.row(cell, point)));
+        }
+        vec![("cells.csv", rows)]
+    }
+
+    /// The workload; `goals` of our engines; `ratios`, which are the smallest, middle and largest of our speeds over
+    /// those of the engines that they are compared with, in the cells where both reach the recall; `cells`, with all
+    /// figures by engine; and failures.
+    fn summary(&self) -> Value {
+        let mut summary = json!(self);
+        summary["goals"] = self.per_own(|name| json!(self.goals(name)));
+        summary["ratios"] = self.per_own(|name| {
+            by_name(self.others(name).filter_map(|other| Some((other.to_owned(), self.summarize_ratios(name, other)?))))
+        });
+        summary["cells"] = by_name(self.cells.iter().map(|cell| {
+            let engines = cell.points.iter().map(|point| (point.engine.clone(), self.row(cell, point).into()));
+            (cell.cell.to_string(), by_name(engines))
+        }));
+        summary["engines"] = json!(self.engines);
+        summary["failures"] = texts_by_name(&self.failures);
+        summary
+    }
+
+    /// Every cell, ratios of our engines, and the goals.
+    fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { workload, rows, dim, queries, machine, .. } = self;
-        let Workload { name, metric, k, m, ef_construction, repeats, filter, .. } = workload;
-        let &Filters { groups, recall, .. } = filter;
+        let AnnWorkload { name, metric, k, m, ef_construction, repeats, filter, .. } = workload;
+        let &FilterSettings { groups, recall, .. } = filter;
         writeln!(
             out,
             "{name}: {rows} vectors of {dim} values ({}), {queries} queries in {groups} groups, recall@{k}, M {m}, efConstruction \
@@ -110,19 +144,7 @@ impl FilterRun {
             machine.cpu,
             machine.kernels
         )?;
-        let engines: Vec<&str> = self.engines.iter().map(|described| described.engine.as_str()).collect();
-        line(out, "QPS and recall", engines.iter().map(|&engine| engine.to_owned()))?;
-        for cell in &self.cells {
-            let figure = |engine: &&str| match cell.point(engine) {
-                Some(point) => {
-                    let marks = [(!point.reached, "*"), (point.short > 0, "!")];
-                    let marks: String = marks.iter().filter(|(marked, _)| *marked).map(|(_, mark)| *mark).collect();
-                    format!("{:.0} {:.3}{marks:<2}", point.qps(self.queries), point.recall)
-                }
-                None => "-".to_owned(),
-            };
-            line(out, &cell.cell.to_string(), engines.iter().map(figure))?;
-        }
+        self.cell_table().write(out)?;
         writeln!(
             out,
             "At the smallest value of the sweep parameter whose recall is at least {recall}; *: none is, and this is the best recall. !: \
@@ -130,17 +152,11 @@ impl FilterRun {
         )?;
         for ours in self.own() {
             writeln!(out)?;
-            line(out, &format!("{ours}, times"), RATIOS.map(|(heading, _)| heading.to_owned()))?;
-            for cell in &self.cells {
-                let Some(point) = cell.point(ours) else { continue };
-                let figures = row(COLUMNS, &(self, cell, point));
-                let figure = |(_, column)| Show::Times.text(figures.get(column).unwrap_or(&Value::Null));
-                line(out, &cell.cell.to_string(), RATIOS.map(figure))?;
-            }
+            self.ratio_table(ours).write(out)?;
         }
         for ours in self.own() {
             writeln!(out, "\ngoals of {ours}: cells that meet them, and the worst")?;
-            for Goal { goal, cells, met, worst } in self.goals(ours) {
+            for FilterGoal { goal, cells, met, worst } in self.goals(ours) {
                 let worst = worst.map_or_else(String::new, |(cell, figure)| format!("   {figure:.3} at {cell}"));
                 writeln!(out, "{goal:<60} {met:>3} of {cells}{worst}")?;
             }
@@ -153,9 +169,8 @@ impl FilterRun {
         }
         self.failures.iter().try_for_each(|(engine, error)| writeln!(out, "\n{engine} failed: {error}"))
     }
-}
 
-fn line(out: &mut impl Write, name: &str, figures: impl IntoIterator<Item = String>) -> io::Result<()> {
-    let figures: Vec<String> = figures.into_iter().map(|figure| format!("{figure:>FIGURE$}")).collect();
-    writeln!(out, "{}", format!("{name:<NAME$}{}", figures.concat()).trim_end())
+    fn failed(&self) -> Vec<String> {
+        self.failures.iter().map(|(name, _)| name.clone()).collect()
+    }
 }

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::ann::measured::{EngineRun, FirstPass, Index, Measured, MemoryOverTime, Point};
-use crate::ann::protocol::{Built, Described, More};
-use crate::ann::workload::Workload;
-use crate::harness::Memory;
+use crate::ann::measured::{AnnEngineRun, AnnMeasurement, FirstPass, IndexRecord, MemoryOverTime, SweepPoint};
+use crate::ann::protocol::{AnnDescription, AnnDetails, BuiltIndex};
+use crate::ann::workload::AnnWorkload;
+use crate::harness::WorkerMemory;
 use crate::harness::tests::{machine, run_info};
 
-fn memory(megabytes: u64) -> Memory {
-    Memory { rss_bytes: megabytes * 1_000_000, peak_bytes: 0 }
+fn memory(megabytes: u64) -> WorkerMemory {
+    WorkerMemory { rss_bytes: megabytes * 1_000_000, peak_bytes: 0 }
 }
 
 /// An engine with `(recall, seconds for 1,000 queries)` points.
-pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, megabytes: u64) -> EngineRun {
-    let point = |(at, &(recall, seconds)): (usize, &(f64, f64))| Point {
+pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, megabytes: u64) -> AnnEngineRun {
+    let point = |(at, &(recall, seconds)): (usize, &(f64, f64))| SweepPoint {
         value: 10 * (at as u32 + 1),
         recall,
         recalls: vec![recall; 3],
@@ -26,12 +26,12 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
         latencies_us: vec![seconds * 1e3; 1_000],
         ids: Vec::new(),
     };
-    EngineRun {
-        described: Described {
+    AnnEngineRun {
+        described: AnnDescription {
             engine: name.to_owned(),
             version: "1".to_owned(),
             settings: "f32, made up".to_owned(),
-            more: More {
+            more: AnnDetails {
                 sweep: "ef".to_owned(),
                 defaults: vec![10],
                 variants: Vec::new(),
@@ -41,9 +41,9 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
                 index_of: None,
             },
         },
-        index: Index {
+        index: IndexRecord {
             made_from: String::new(),
-            built: Built { build_s, index_bytes: megabytes * 1_000_000 },
+            built: BuiltIndex { build_s, index_bytes: megabytes * 1_000_000 },
             reused: false,
         },
         open_ms: 1.5,
@@ -60,9 +60,9 @@ pub(in crate::ann) fn engine(name: &str, points: &[(f64, f64)], build_s: f64, me
 }
 
 /// dyad and hnswlib, three points each.
-pub(in crate::ann) fn measured() -> Measured {
-    Measured {
-        workload: toml::from_str::<Workload>(
+pub(in crate::ann) fn measured() -> AnnMeasurement {
+    AnnMeasurement {
+        workload: toml::from_str::<AnnWorkload>(
             "name = \"fixture\"\nmetric = \"ip\"\nthreads = 2\nrepeats = 3\n[data]\nhdf5 = \"fixture.hdf5\"\n",
         )
         .unwrap(),

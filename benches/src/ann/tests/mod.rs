@@ -4,7 +4,7 @@ pub(super) mod fixture;
 mod ratios;
 
 use super::lock_cache;
-use super::measured::{Point, Speed};
+use super::measured::{SpeedKind, SweepPoint};
 use super::plot::write_plots;
 use crate::harness::tests::lines;
 use crate::harness::write_csv;
@@ -36,9 +36,9 @@ fn only_scratch_of_the_dead_is_removed() {
 
 #[test]
 fn speed_is_queries_over_the_median_time() {
-    let point = Point { seconds: vec![0.5, 10.0, 0.25, 0.5, 0.4], ..Point::default() };
-    assert!((point.qps(1000, Speed::Batch) - 2000.0).abs() < 1e-9);
-    assert!(point.qps(1000, Speed::BatchAllThreads).abs() < 1e-9);
+    let point = SweepPoint { seconds: vec![0.5, 10.0, 0.25, 0.5, 0.4], ..SweepPoint::default() };
+    assert!((point.qps(1000, SpeedKind::Batch) - 2000.0).abs() < 1e-9);
+    assert!(point.qps(1000, SpeedKind::BatchAllThreads).abs() < 1e-9);
 }
 
 #[test]

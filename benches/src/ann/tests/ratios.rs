@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::fixture;
-use crate::ann::measured::Family;
+use crate::ann::measured::EngineFamily;
+use crate::harness::Measurement as _;
 use crate::harness::tests::lines;
 
 fn near(value: &Value, expected: f64) -> bool {
@@ -76,7 +77,7 @@ fn the_best_of_a_family_counts_at_each_recall() {
     // Next to hnswlib one that is ten times as fast and ends at 0.96, and one that was never measured.
     measured.engines.push(fixture::engine("quick", &[(0.93, 0.1), (0.96, 10f64.powf(-0.25))], 4.0, 20));
     let members = ["hnswlib", "quick", "broken"].map(str::to_owned).to_vec();
-    measured.families.push(Family { name: "family".to_owned(), members });
+    measured.families.push(EngineFamily { name: "family".to_owned(), members });
     measured.skipped.push(("broken".to_owned(), "ended by SIGILL".to_owned()));
     let summary = measured.summary();
     let family = &summary["families"]["family"];

@@ -1,4 +1,5 @@
-//! Our own index as an engine: built, written as `dense.dyad`, mapped and searched. All that the harness knows of it is here.
+//! Our own index as an engine: built, written as `dense.dyad`, mapped and searched. All that the harness knows of it is
+//! here.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,8 +12,8 @@ use dyad_indexer::control::JobControl;
 use dyad_indexer::graph_build::native::Native;
 use dyad_indexer::graph_build::{BuildParams, GraphBuild, GraphBuilder as _, RecallGate};
 
-use super::engine::{Engine, How, Opening, Selection, described};
-use crate::ann::protocol::{Build, Described, NO_SWEEP};
+use super::engine::{AnnEngine, FilterRows, QuerySettings, SearchableIndex, described};
+use crate::ann::protocol::{AnnDescription, IndexBuild, NO_SWEEP};
 use crate::dataset::Matrix;
 
 /// M and efConstruction of a graph that is not searched: a shard has one in any case.
@@ -24,8 +25,8 @@ pub(super) struct Dyad {
     pub(super) exact: bool,
 }
 
-impl Engine for Dyad {
-    fn describe(&self) -> Described {
+impl AnnEngine for Dyad {
+    fn describe(&self) -> AnnDescription {
         if self.exact {
             let settings = format!("f16 vectors mapped, all that pass compared, kernels {}", kernels::kernels().name);
             let mut described = described("dyad-exact", env!("CARGO_PKG_VERSION"), settings, vec![1]);
@@ -40,7 +41,7 @@ impl Engine for Dyad {
         described("dyad", env!("CARGO_PKG_VERSION"), settings, sweep)
     }
 
-    fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
+    fn build(&self, job: &IndexBuild, base: &Matrix) -> anyhow::Result<f64> {
         let metric = job.metric.into();
         let dim = base.dim();
         let (m, ef_construction) = if self.exact { UNSEARCHED } else { (job.m, job.ef_construction) };
@@ -86,7 +87,7 @@ impl Engine for Dyad {
         Ok(build_s)
     }
 
-    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
+    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn SearchableIndex>> {
         let shard = DenseShard::open(&dir.join(DENSE_FILE))?;
         Ok(Box::new(OpenShard { shard, exact: self.exact, filters: Vec::new() }))
     }
@@ -98,16 +99,22 @@ struct OpenShard {
     filters: Vec<NodeSet>,
 }
 
-impl Opening for OpenShard {
+impl SearchableIndex for OpenShard {
     fn dim(&self) -> usize {
         self.shard.header().dim as usize
     }
 
-    fn search(&self, query: &[f32], how: How, out: &mut [i32]) {
+    fn search(&self, query: &[f32], how: QuerySettings, out: &mut [i32]) {
         self.search_batch(&[query], out.len(), how, out);
     }
 
-    fn search_batch(&self, queries: &[&[f32]], k: usize, How { value, filter }: How, out: &mut [i32]) {
+    fn search_batch(
+        &self,
+        queries: &[&[f32]],
+        k: usize,
+        QuerySettings { value, filter }: QuerySettings,
+        out: &mut [i32],
+    ) {
         let allowed = filter.and_then(|number| self.filters.get(number));
         let found = |number: usize, found: SearchHits<Scored>| {
             let out = out.get_mut(number * k..(number + 1) * k).unwrap_or_default();
@@ -127,8 +134,8 @@ impl Opening for OpenShard {
         }
     }
 
-    fn choose_filters(&mut self, filters: Vec<Selection>) -> anyhow::Result<()> {
-        let nodes = |Selection { rows, .. }| {
+    fn choose_filters(&mut self, filters: Vec<FilterRows>) -> anyhow::Result<()> {
+        let nodes = |FilterRows { rows, .. }| {
             let mut nodes = NodeSet::new(self.shard.len());
             nodes.extend(rows);
             nodes

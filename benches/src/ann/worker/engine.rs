@@ -3,46 +3,47 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::ann::protocol::{Build, Condition, Described, More};
+use crate::ann::protocol::{AnnDescription, AnnDetails, FilterCondition, IndexBuild};
 use crate::dataset::Matrix;
 
 /// One engine of this binary.
-pub(super) trait Engine {
+pub(super) trait AnnEngine {
     /// Itself in words.
-    fn describe(&self) -> Described;
+    fn describe(&self) -> AnnDescription;
     /// Builds and writes an index of these vectors; returns the seconds of the build alone.
-    fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64>;
+    fn build(&self, job: &IndexBuild, base: &Matrix) -> anyhow::Result<f64>;
     /// Opens what `build` wrote.
-    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>>;
+    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn SearchableIndex>>;
 }
 
 /// A filter, and the rows that pass it.
-pub(super) struct Selection {
+pub(super) struct FilterRows {
     pub(super) rows: Vec<u32>,
-    pub(super) all: Vec<Condition>,
+    pub(super) all: Vec<FilterCondition>,
 }
 
-/// How a search is done: with a value of the sweep parameter, and under one of the filters that were chosen last, or none.
+/// How a search is done: with a value of the sweep parameter, and under one of the filters that were chosen last, or
+/// none.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct How {
+pub(super) struct QuerySettings {
     pub(super) value: usize,
     pub(super) filter: Option<usize>,
 }
 
 /// An opened index.
-pub(super) trait Opening: Sync {
+pub(super) trait SearchableIndex: Sync {
     /// Values per vector.
     fn dim(&self) -> usize;
     /// Writes the ids of the nearest rows into `out`, nearest first; what is left of `out` stays as it is.
-    fn search(&self, query: &[f32], how: How, out: &mut [i32]);
-    /// The same for many queries, `k` ids each: the engine's batch call, where it has one.
-    fn search_batch(&self, queries: &[&[f32]], k: usize, how: How, out: &mut [i32]) {
+    fn search(&self, query: &[f32], how: QuerySettings, out: &mut [i32]);
+    /// Searches for many queries, `k` ids each: the engine's batch call, where it has one.
+    fn search_batch(&self, queries: &[&[f32]], k: usize, how: QuerySettings, out: &mut [i32]) {
         for (query, out) in queries.iter().zip(out.chunks_mut(k.max(1))) {
             self.search(query, how, out);
         }
     }
     /// Takes the filters that searches name by their numbers.
-    fn choose_filters(&mut self, _filters: Vec<Selection>) -> anyhow::Result<()> {
+    fn choose_filters(&mut self, _filters: Vec<FilterRows>) -> anyhow::Result<()> {
         anyhow::bail!("this engine has no filters")
     }
     /// Deletes rows and adds others, where it can be changed.
@@ -58,8 +59,8 @@ pub(super) trait Opening: Sync {
 }
 
 /// What an engine says of itself whose sweep parameter is `ef`.
-pub(super) fn described(engine: &str, version: &str, settings: String, defaults: Vec<u32>) -> Described {
-    let more = More {
+pub(super) fn described(engine: &str, version: &str, settings: String, defaults: Vec<u32>) -> AnnDescription {
+    let more = AnnDetails {
         sweep: "ef".to_owned(),
         defaults,
         variants: Vec::new(),
@@ -68,5 +69,5 @@ pub(super) fn described(engine: &str, version: &str, settings: String, defaults:
         reads_attributes: false,
         index_of: None,
     };
-    Described { engine: engine.to_owned(), version: version.to_owned(), settings, more }
+    AnnDescription { engine: engine.to_owned(), version: version.to_owned(), settings, more }
 }

@@ -13,9 +13,9 @@ use ::hnsw_rs::prelude::Distance;
 use anyhow::{Context as _, ensure};
 use dyad_index::kernels;
 
-use super::engine::{Engine, How, Opening, described};
-use crate::ann::protocol::{Build, Described};
-use crate::dataset::{Matrix, Metric};
+use super::engine::{AnnEngine, QuerySettings, SearchableIndex, described};
+use crate::ann::protocol::{AnnDescription, IndexBuild};
+use crate::dataset::{Matrix, VectorMetric};
 
 /// Layers, as the crate's own examples choose them.
 const MAX_LAYERS: usize = 16;
@@ -29,17 +29,17 @@ const BASENAME: &str = "hnsw";
 const SHAPE_FILE: &str = "shape.json";
 
 /// The engine.
-pub(super) struct HnswRs;
+pub(super) struct HnswRsEngine;
 
 /// A distance as the crate wants it: not negative.
 #[derive(Debug, Clone, Copy)]
-struct Gap(Metric);
+struct Gap(VectorMetric);
 
 impl Distance<f32> for Gap {
     fn eval(&self, left: &[f32], right: &[f32]) -> f32 {
         match self.0 {
-            Metric::Ip | Metric::Dot => (1.0 - kernels::dot(left, right)).max(0.0),
-            Metric::L2 => squared(left, right),
+            VectorMetric::Ip | VectorMetric::Dot => (1.0 - kernels::dot(left, right)).max(0.0),
+            VectorMetric::L2 => squared(left, right),
         }
     }
 }
@@ -56,16 +56,19 @@ fn squared(left: &[f32], right: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest.sum::<f32>()
 }
 
-impl Engine for HnswRs {
-    fn describe(&self) -> Described {
+impl AnnEngine for HnswRsEngine {
+    fn describe(&self) -> AnnDescription {
         let settings = "f32, parallel_insert_slice, search; inner products by our f32 kernels".to_owned();
         let sweep = vec![10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512];
         described("hnsw_rs", "0.3", settings, sweep)
     }
 
-    fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
+    fn build(&self, job: &IndexBuild, base: &Matrix) -> anyhow::Result<f64> {
         ensure!((2..=MAX_M).contains(&job.m), "m: expected 2 to {MAX_M}, got {}", job.m);
-        ensure!(job.metric != Metric::Dot, "metric: expected ip or l2 (distances are not negative here), got dot");
+        ensure!(
+            job.metric != VectorMetric::Dot,
+            "metric: expected ip or l2 (distances are not negative here), got dot"
+        );
         ensure!(job.ef_construction > 0, "ef_construction: expected at least 1, got 0");
         let rows: Vec<(&[f32], usize)> = base.rows().zip(0..).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(job.threads).build().context("build threads")?;
@@ -86,27 +89,27 @@ impl Engine for HnswRs {
         Ok(build_s)
     }
 
-    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
-        let (metric, dim): (Metric, usize) = serde_json::from_slice(&fs_err::read(dir.join(SHAPE_FILE))?)?;
+    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn SearchableIndex>> {
+        let (metric, dim): (VectorMetric, usize) = serde_json::from_slice(&fs_err::read(dir.join(SHAPE_FILE))?)?;
         // The graph borrows from its loader, and both live as long as the worker.
         let loader: &'static HnswIo = Box::leak(Box::new(HnswIo::new(dir, BASENAME)));
         let mut hnsw: Hnsw<'static, f32, Gap> = loader.load_hnsw_with_dist(Gap(metric))?;
         hnsw.set_searching_mode(true);
-        Ok(Box::new(Index { hnsw, dim }))
+        Ok(Box::new(OpenHnswRs { hnsw, dim }))
     }
 }
 
-struct Index {
+struct OpenHnswRs {
     hnsw: Hnsw<'static, f32, Gap>,
     dim: usize,
 }
 
-impl Opening for Index {
+impl SearchableIndex for OpenHnswRs {
     fn dim(&self) -> usize {
         self.dim
     }
 
-    fn search(&self, query: &[f32], how: How, out: &mut [i32]) {
+    fn search(&self, query: &[f32], how: QuerySettings, out: &mut [i32]) {
         for (hit, out) in self.hnsw.search(query, out.len(), how.value.max(out.len())).iter().zip(out) {
             *out = hit.d_id as i32;
         }

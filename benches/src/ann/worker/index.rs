@@ -18,8 +18,8 @@ use dyad_indexer::job::{BuildConfig, build_index};
 use dyad_indexer::source::{ArraySource, Corpus, DeclaredModel};
 
 use super::dyad::UNSEARCHED;
-use super::engine::{Engine, How, Opening, Selection, described};
-use crate::ann::protocol::{Build, Condition, Described, More, NO_SWEEP};
+use super::engine::{AnnEngine, FilterRows, QuerySettings, SearchableIndex, described};
+use crate::ann::protocol::{AnnDescription, AnnDetails, FilterCondition, IndexBuild, NO_SWEEP};
 use crate::dataset::Matrix;
 
 /// Name of the declared model.
@@ -31,19 +31,19 @@ pub(super) struct WholeIndex {
     pub(super) exact: bool,
 }
 
-impl Engine for WholeIndex {
-    fn describe(&self) -> Described {
+impl AnnEngine for WholeIndex {
+    fn describe(&self) -> AnnDescription {
         let settings = format!("f16 vectors, native builder, keys, one thread, kernels {}", kernels::kernels().name);
         let name = if self.exact { "dyad-index-exact" } else { "dyad-index" };
         let mut described = described(name, env!("CARGO_PKG_VERSION"), settings, vec![16, 32, 64, 128]);
         described.more.reads_attributes = true;
         if self.exact {
-            described.more = More { sweep: NO_SWEEP.to_owned(), defaults: vec![1], ..described.more };
+            described.more = AnnDetails { sweep: NO_SWEEP.to_owned(), defaults: vec![1], ..described.more };
         }
         described
     }
 
-    fn build(&self, job: &Build, base: &Matrix) -> anyhow::Result<f64> {
+    fn build(&self, job: &IndexBuild, base: &Matrix) -> anyhow::Result<f64> {
         let (m, ef_construction) = if self.exact { UNSEARCHED } else { (job.m, job.ef_construction) };
         let config = BuildConfig {
             corpus: match &job.attributes {
@@ -69,7 +69,7 @@ impl Engine for WholeIndex {
         Ok(started.elapsed().as_secs_f64())
     }
 
-    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn Opening>> {
+    fn open(&self, dir: &Path) -> anyhow::Result<Box<dyn SearchableIndex>> {
         let index = dir.join("index");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
         let (snapshot, exact) = (Snapshot::open(&index)?, self.exact);
@@ -77,10 +77,12 @@ impl Engine for WholeIndex {
     }
 }
 
-fn condition(condition: Condition) -> DocumentFilter {
+fn condition(condition: FilterCondition) -> DocumentFilter {
     match condition {
-        Condition::Equals { field, value } => DocumentFilter::OneOf { field, values: vec![FieldValue::Text(value)] },
-        Condition::Below { field, bound } => DocumentFilter::Range {
+        FilterCondition::Equals { field, value } => {
+            DocumentFilter::OneOf { field, values: vec![FieldValue::Text(value)] }
+        }
+        FilterCondition::Below { field, bound } => DocumentFilter::Range {
             field,
             min: Bound::Unbounded,
             max: Bound::Excluded(FieldValue::Number(f64::from(bound).into())),
@@ -105,21 +107,28 @@ impl OpenIndex {
     }
 }
 
-impl Opening for OpenIndex {
+impl SearchableIndex for OpenIndex {
     fn dim(&self) -> usize {
         self.snapshot.manifest().model.dim
     }
 
-    fn search(&self, query: &[f32], how: How, out: &mut [i32]) {
+    fn search(&self, query: &[f32], how: QuerySettings, out: &mut [i32]) {
         self.search_batch(&[query], out.len(), how, out);
     }
 
-    fn search_batch(&self, queries: &[&[f32]], k: usize, How { value, filter }: How, out: &mut [i32]) {
+    fn search_batch(
+        &self,
+        queries: &[&[f32]],
+        k: usize,
+        QuerySettings { value, filter }: QuerySettings,
+        out: &mut [i32],
+    ) {
         let mode = if self.exact { SearchMode::Exact } else { SearchMode::Adaptive { ef: value } };
         let params = DenseParams { k, mode };
         let filter = filter.and_then(|number| self.filters.get(number));
         let found = self.pool.install(|| {
-            // Once per call, which brings all queries of a filter: a searcher does it for each request whose filter is not cached.
+            // Once per call, which brings all queries of a filter: a searcher does it for each request whose filter is
+            // not cached.
             let allowed = filter.map(|filter| self.snapshot.allowed(filter, &Never)).transpose()?.flatten();
             self.snapshot.search_dense(queries, &params, allowed.as_deref(), &Never)
         });
@@ -132,10 +141,10 @@ impl Opening for OpenIndex {
         }
     }
 
-    fn choose_filters(&mut self, filters: Vec<Selection>) -> anyhow::Result<()> {
+    fn choose_filters(&mut self, filters: Vec<FilterRows>) -> anyhow::Result<()> {
         self.filters = filters
             .into_iter()
-            .map(|Selection { all, .. }| DocumentFilter::All(all.into_iter().map(condition).collect()))
+            .map(|FilterRows { all, .. }| DocumentFilter::All(all.into_iter().map(condition).collect()))
             .collect();
         Ok(())
     }

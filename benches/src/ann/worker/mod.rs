@@ -20,84 +20,84 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use self::engine::{Engine, Opening, Selection};
-use self::search::{Part, Questions};
-use super::protocol::{Built, Prepared, QueryFilter, Request};
+use self::engine::{AnnEngine, FilterRows, SearchableIndex};
+use self::search::{FilterPart, SearchCall, SearchQueries};
+use super::protocol::{AnnRequest, BuiltIndex, PreparedQueries, QueryFilter};
 use crate::dataset::{Matrix, npy, read_neighbours};
-use crate::harness::{self, Opened, files_under};
+use crate::harness::{self, OpenedReply, files_under};
 
 /// Engines that this binary holds.
 pub(crate) const ENGINES: [&str; 5] = ["dyad", "dyad-exact", "dyad-index", "dyad-index-exact", "hnsw_rs"];
 
 /// Serves requests until `quit` or the end of `input`.
 pub(crate) fn serve(engine: &str, input: impl BufRead, output: impl Write) -> anyhow::Result<()> {
-    let engine: Box<dyn Engine> = match engine {
+    let engine: Box<dyn AnnEngine> = match engine {
         "dyad" => Box::new(dyad::Dyad { exact: false }),
         "dyad-exact" => Box::new(dyad::Dyad { exact: true }),
         "dyad-index" => Box::new(index::WholeIndex { exact: false }),
         "dyad-index-exact" => Box::new(index::WholeIndex { exact: true }),
-        "hnsw_rs" => Box::new(hnsw_rs::HnswRs),
+        "hnsw_rs" => Box::new(hnsw_rs::HnswRsEngine),
         other => bail!("no engine `{other}` in this binary; there are {}", ENGINES.join(" and ")),
     };
     let described = engine.describe();
-    let mut worker = Worker { engine, index: None, queries: None, parts: Vec::new(), pool: None };
+    let mut worker = AnnWorker { engine, index: None, queries: None, parts: Vec::new(), pool: None };
     harness::serve(input, output, &described, |request| worker.answer(request))
 }
 
-struct Worker {
-    engine: Box<dyn Engine>,
-    index: Option<Box<dyn Opening>>,
+struct AnnWorker {
+    engine: Box<dyn AnnEngine>,
+    index: Option<Box<dyn SearchableIndex>>,
     queries: Option<(Matrix, usize)>,
     /// Queries by their filters.
-    parts: Vec<Part>,
+    parts: Vec<FilterPart>,
     pool: Option<rayon::ThreadPool>,
 }
 
-impl Worker {
-    fn answer(&mut self, request: Request) -> anyhow::Result<Value> {
+impl AnnWorker {
+    fn answer(&mut self, request: AnnRequest) -> anyhow::Result<Value> {
         let reply = match request {
-            Request::Build(job) => {
+            AnnRequest::Build(job) => {
                 let base = npy::map_vectors(&job.base)?;
                 fs_err::create_dir_all(&job.dir)?;
                 let build_s = self.engine.build(&job, &base)?;
                 let sizes = files_under(&job.dir)?.into_iter().map(|file| Ok(fs_err::metadata(file)?.len()));
-                json!(Built { build_s, index_bytes: sizes.sum::<anyhow::Result<u64>>()? })
+                json!(BuiltIndex { build_s, index_bytes: sizes.sum::<anyhow::Result<u64>>()? })
             }
-            Request::Open { dir } => {
+            AnnRequest::Open { dir } => {
                 // A second `open` measures opening alone, not closing the first.
                 self.index = None;
                 let started = Instant::now();
                 self.index = Some(self.engine.open(&dir)?);
-                Opened::since(started)
+                OpenedReply::since(started)
             }
-            Request::Prepare { queries, k } => {
+            AnnRequest::Prepare { queries, k } => {
                 let queries = npy::read_vectors(&queries)?;
                 let count = queries.len();
                 self.queries = Some((queries, k));
                 self.filter(Vec::new())?;
-                json!(Prepared { queries: count })
+                json!(PreparedQueries { queries: count })
             }
-            Request::Filter { filters } => {
+            AnnRequest::Filter { filters } => {
                 self.filter(filters)?;
                 json!({})
             }
-            Request::Search { value, threads, mode, least_ms, out, latencies } => {
+            AnnRequest::Search { value, threads, mode, least_ms, out, latencies } => {
                 let index = self.index.as_deref().context("`search` before `open`")?;
                 let (queries, k) = self.queries.as_ref().context("`search` before `prepare`")?;
                 if queries.dim() != index.dim() {
                     bail!("queries of {} values, but vectors of {}", queries.dim(), index.dim());
                 }
-                let questions = Questions { queries, k: *k, parts: &self.parts };
-                let (how, least) = ((threads, mode), Duration::from_millis(least_ms.into()));
-                let (ids, latencies_us, searched) =
-                    search::search(index, questions, value as usize, how, least, &mut self.pool)?;
+                let questions = SearchQueries { queries, k: *k, parts: &self.parts };
+                let (value, least) = (value as usize, Duration::from_millis(least_ms.into()));
+                let call = SearchCall { value, threads, mode, least };
+                let (ids, latencies_us, searched) = search::search(index, questions, call, &mut self.pool)?;
                 npy::write_ids(&out, *k, &ids)?;
                 if let Some(path) = latencies {
                     npy::write_f64(&path, &latencies_us)?;
                 }
                 json!(searched)
             }
-            Request::Change { delete, base, labels, threads } => {
+            AnnRequest::Change { delete, base, labels, threads } => {
                 let (_, delete) = npy::read_ids(&delete)?;
                 let (_, labels) = npy::read_ids(&labels)?;
                 let started = Instant::now();
@@ -105,12 +105,12 @@ impl Worker {
                 index.change(&delete, &base, &labels, threads)?;
                 json!({ "seconds": started.elapsed().as_secs_f64() })
             }
-            Request::Merge { all, threads } => {
+            AnnRequest::Merge { all, threads } => {
                 let started = Instant::now();
                 self.index.as_deref_mut().context("`merge` before `open`")?.merge(all, threads)?;
                 json!({ "seconds": started.elapsed().as_secs_f64() })
             }
-            Request::Evict => {
+            AnnRequest::Evict => {
                 self.index.as_deref().context("`evict` before `open`")?.evict();
                 json!({})
             }
@@ -122,7 +122,7 @@ impl Worker {
     fn filter(&mut self, filters: Vec<QueryFilter>) -> anyhow::Result<()> {
         let (queries, _) = self.queries.as_ref().context("`filter` before `prepare`")?;
         if filters.is_empty() {
-            self.parts = vec![Part { filter: None, queries: (0..queries.len()).collect() }];
+            self.parts = vec![FilterPart { filter: None, queries: (0..queries.len()).collect() }];
             return Ok(());
         }
         let mut listed = vec![false; queries.len()];
@@ -134,9 +134,9 @@ impl Worker {
                     _ => bail!("queries: expected each number once, got {query}"),
                 }
             }
-            parts.push(Part { filter: Some(number), queries });
+            parts.push(FilterPart { filter: Some(number), queries });
             let rows = read_neighbours(&rows)?.values().to_vec();
-            selections.push(Selection { rows, all });
+            selections.push(FilterRows { rows, all });
         }
         if let Some(query) = listed.iter().position(|listed| !listed) {
             bail!("queries: expected a filter for each, got none for {query}");

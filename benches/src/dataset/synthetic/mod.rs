@@ -1,13 +1,13 @@
-//! Synthetic data of any size that is as hard to search as embeddings are: clusters of very different sizes, each of low intrinsic
-//! dimension, and files that are written without ever holding the set in memory.
+//! Synthetic data of any size that is as hard to search as embeddings are: clusters of very different sizes, each of
+//! low intrinsic dimension, and files that are written without ever holding the set in memory.
 //!
-//! A row is `centre + spread * (patch) + noise`, scaled to unit length or to its own. The patch is a normal point in the cluster's own
-//! `intrinsic` directions, whose lengths fall like `1 / sqrt(j)`, as the spectra of embeddings do. Centres are themselves
-//! normal points in few shared directions, so that clusters have near and far neighbours, and share a common mean, as text
-//! embeddings do.
+//! A row is `centre + spread * (patch) + noise`, scaled to unit length or to its own. The patch is a normal point in
+//! the cluster's own `intrinsic` directions, whose lengths fall like `1 / sqrt(j)`, as the spectra of embeddings do.
+//! Centres are themselves normal points in few shared directions, so that clusters have near and far neighbours, and
+//! share a common mean, as text embeddings do.
 //!
-//! Row `i` depends on the parameters other than `n`, the seed and `i` alone. So a set can be written by any number of threads,
-//! a smaller set is the beginning of a larger one, and the queries are the rows after the last one.
+//! Row `i` depends on the parameters other than `n`, the seed and `i` alone. So a set can be written by any number of
+//! threads, a smaller set is the beginning of a larger one, and the queries are the rows after the last one.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::formats::{create_bin, write_values};
-use super::matrix::Metric;
-use crate::error::{Error, Result};
+use super::matrix::VectorMetric;
+use crate::error::{BenchError, BenchResult};
 
 /// Directions that the centres are spread in.
 const CENTRE_DIRECTIONS: usize = 96;
@@ -40,10 +40,11 @@ const PIECE_BYTES: usize = 16 << 20;
 /// What the rows look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SyntheticKind {
     /// Unit vectors, as text embeddings are; for inner products.
     Clustered,
-    /// The same in lengths that are log-normally distributed (sigma 0.3), as models trained by inner products make them; for these.
+    /// Vectors like these in lengths that are log-normally distributed (sigma 0.3), as models trained by inner products
+    /// make them; for these.
     ClusteredDot,
     /// Whole numbers from 0 to 218, many of them 0, as SIFT descriptors are; for Euclidean distance.
     SiftLike,
@@ -52,10 +53,10 @@ pub enum Kind {
 /// Parameters of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(deny_unknown_fields)]
-pub struct Synthetic {
+pub struct SyntheticData {
     /// What the rows look like.
     #[arg(long, value_enum, default_value = "clustered")]
-    pub kind: Kind,
+    pub kind: SyntheticKind,
     /// Rows.
     #[arg(long)]
     pub n: usize,
@@ -102,13 +103,13 @@ defaults! {
     zipf: f64 = 0.9;
 }
 
-impl Synthetic {
+impl SyntheticData {
     /// The metric that rows of this kind are for.
-    pub fn metric(&self) -> Metric {
+    pub fn metric(&self) -> VectorMetric {
         match self.kind {
-            Kind::Clustered => Metric::Ip,
-            Kind::ClusteredDot => Metric::Dot,
-            Kind::SiftLike => Metric::L2,
+            SyntheticKind::Clustered => VectorMetric::Ip,
+            SyntheticKind::ClusteredDot => VectorMetric::Dot,
+            SyntheticKind::SiftLike => VectorMetric::L2,
         }
     }
 
@@ -124,17 +125,17 @@ impl Synthetic {
         wrong.map_or(Ok(()), |wrong| Err(format!("synthetic data: {wrong}")))
     }
 
-    /// Writes the rows to `base` and the queries to `queries`, each `.npy` (float32) or `.fbin`. The files are the same for every number
-    /// of threads. `advance` hears of rows written, and may end the work.
-    pub fn write(&self, base: &Path, queries: &Path, advance: &dyn Fn(usize) -> Result<()>) -> Result<()> {
-        self.check().map_err(Error::Refused)?;
+    /// Writes the rows to `base` and the queries to `queries`, each `.npy` (float32) or `.fbin`. The files are the same
+    /// for every number of threads. `advance` hears of rows written, and may end the work.
+    pub fn write(&self, base: &Path, queries: &Path, advance: &dyn Fn(usize) -> BenchResult<()>) -> BenchResult<()> {
+        self.check().map_err(BenchError::Refused)?;
         let (clusters, dim, n) = (Clusters::new(self), self.dim, self.n as u64);
         for (path, rows) in [(base, 0..n), (queries, n..n + self.queries as u64)] {
             let count = (rows.end - rows.start) as usize;
             let mut out = match path.extension().and_then(|ending| ending.to_str()) {
                 Some("npy") => npy::create(path, NpyDtype::F32, &[count, dim])?,
                 Some("fbin") => create_bin(path, count, dim)?,
-                other => return Err(Error::malformed(path, "ending", ".npy or .fbin", format!("{other:?}"))),
+                other => return Err(BenchError::malformed(path, "ending", ".npy or .fbin", format!("{other:?}"))),
             };
             let piece = (PIECE_BYTES / (4 * dim)).max(1) as u64;
             for start in rows.clone().step_by(piece as usize) {
@@ -152,7 +153,7 @@ impl Synthetic {
 
 /// Everything that rows share.
 struct Clusters<'a> {
-    parameters: &'a Synthetic,
+    parameters: &'a SyntheticData,
     /// `[clusters, dim]`.
     centres: Vec<f32>,
     /// `[clusters, intrinsic, dim]`; already scaled.
@@ -162,8 +163,8 @@ struct Clusters<'a> {
 }
 
 impl<'a> Clusters<'a> {
-    fn new(parameters: &'a Synthetic) -> Self {
-        let Synthetic { dim, clusters, intrinsic, spread, zipf, seed, .. } = *parameters;
+    fn new(parameters: &'a SyntheticData) -> Self {
+        let SyntheticData { dim, clusters, intrinsic, spread, zipf, seed, .. } = *parameters;
         let mut stream = CLUSTER_STREAMS;
         let mut next = || {
             stream += 1;
@@ -200,7 +201,7 @@ impl<'a> Clusters<'a> {
 
     /// Writes a row into `out`, which holds `dim` values. Any number makes a row; those from `n` on are queries.
     fn fill(&self, row: u64, out: &mut [f32]) {
-        let Synthetic { dim, intrinsic, spread, noise, kind, seed, .. } = *self.parameters;
+        let SyntheticData { dim, intrinsic, spread, noise, kind, seed, .. } = *self.parameters;
         let mut random = stream_of(seed, row);
         let cluster = self.sample(&mut random);
         let own = cluster * intrinsic * dim..(cluster + 1) * intrinsic * dim;
@@ -211,9 +212,9 @@ impl<'a> Clusters<'a> {
             *value += (each * normal(&mut random)) as f32;
         }
         match kind {
-            Kind::Clustered => scale_to(out, 1.0),
-            Kind::ClusteredDot => scale_to(out, (LENGTH_SPREAD * normal(&mut random)).exp()),
-            Kind::SiftLike => {
+            SyntheticKind::Clustered => scale_to(out, 1.0),
+            SyntheticKind::ClusteredDot => scale_to(out, (LENGTH_SPREAD * normal(&mut random)).exp()),
+            SyntheticKind::SiftLike => {
                 let (mean, width, largest) = SIFT;
                 // A row's expected length is that of its three parts together.
                 let width = width * (dim as f64).sqrt() / (1.0 + spread.powi(2) + noise.powi(2)).sqrt();
@@ -225,7 +226,8 @@ impl<'a> Clusters<'a> {
     }
 }
 
-/// The generator of a stream under a seed: rows and parts of the clusters have one each, so that any number of threads make the same.
+/// The generator of a stream under a seed: rows and parts of the clusters have one each, so that any number of threads
+/// make the same.
 fn stream_of(seed: u64, stream: u64) -> Random {
     Random::seed_from_u64(xxh3_64_with_seed(&stream.to_le_bytes(), seed))
 }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::dataset::{Matrix, exact, read_vectors};
 
-fn small(kind: Kind) -> Synthetic {
-    Synthetic {
+fn small(kind: SyntheticKind) -> SyntheticData {
+    SyntheticData {
         kind,
         n: 3_000,
         dim: 64,
@@ -18,7 +18,7 @@ fn small(kind: Kind) -> Synthetic {
     }
 }
 
-fn written(parameters: &Synthetic, threads: usize, ending: &str) -> (Matrix, Matrix) {
+fn written(parameters: &SyntheticData, threads: usize, ending: &str) -> (Matrix, Matrix) {
     let dir = tempfile::tempdir().unwrap();
     let (base, queries) = (dir.path().join(format!("b.{ending}")), dir.path().join(format!("q.{ending}")));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -36,19 +36,19 @@ fn written(parameters: &Synthetic, threads: usize, ending: &str) -> (Matrix, Mat
 
 #[test]
 fn the_same_on_every_number_of_threads_and_in_every_format() {
-    let parameters = small(Kind::Clustered);
+    let parameters = small(SyntheticKind::Clustered);
     let (base, queries) = written(&parameters, 1, "npy");
     assert_eq!((base.len(), base.dim(), queries.len()), (3_000, 64, 50));
     assert_eq!(written(&parameters, 3, "fbin"), (base.clone(), queries));
-    assert_ne!(written(&Synthetic { seed: 6, ..parameters }, 1, "npy").0, base);
+    assert_ne!(written(&SyntheticData { seed: 6, ..parameters }, 1, "npy").0, base);
     // A smaller set is the beginning of a larger one.
-    let half = written(&Synthetic { n: 1_500, ..parameters }, 1, "npy").0;
+    let half = written(&SyntheticData { n: 1_500, ..parameters }, 1, "npy").0;
     assert_eq!(half.values(), &base.values()[..1_500 * 64]);
 }
 
 #[test]
 fn clustered_rows_have_unit_length_and_clusters_of_zipf_sizes() {
-    let parameters = small(Kind::Clustered);
+    let parameters = small(SyntheticKind::Clustered);
     let (base, _) = written(&parameters, 2, "npy");
     for row in base.rows() {
         let length = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
@@ -64,17 +64,18 @@ fn clustered_rows_have_unit_length_and_clusters_of_zipf_sizes() {
     assert!((600..800).contains(&sizes[0]) && (280..420).contains(&sizes[1]), "{sizes:?}");
     // Neighbours share a cluster far more often than chance would have it.
     let queries = Matrix::new(64, base.values()[..50 * 64].to_vec());
-    let (found, _) = exact(&base, &queries, 5, Metric::Ip, &dyad_command::JobCancellation::new()).unwrap();
+    let (found, _) = exact(&base, &queries, 5, VectorMetric::Ip, &dyad_command::JobCancellation::new()).unwrap();
     let same = |query: usize| {
         found.row(query).iter().filter(|id| cluster_of(u64::from(**id)) == cluster_of(query as u64)).count()
     };
     assert!((0..50).map(same).sum::<usize>() > 200);
 }
 
-/// Without noise, rows of one cluster lie in `intrinsic` directions around its centre: the second moments have that rank.
+/// Without noise, rows of one cluster lie in `intrinsic` directions around its centre: the second moments have that
+/// rank.
 #[test]
 fn a_cluster_without_noise_has_the_intrinsic_dimension() {
-    let parameters = Synthetic { noise: 0.0, clusters: 1, intrinsic: 2, n: 200, ..small(Kind::Clustered) };
+    let parameters = SyntheticData { noise: 0.0, clusters: 1, intrinsic: 2, n: 200, ..small(SyntheticKind::Clustered) };
     let (base, _) = written(&parameters, 1, "npy");
     // Unit rows of a 2-dimensional patch and its centre span 3 directions: Gram-Schmidt leaves nothing of the others.
     let mut spanned: Vec<Vec<f64>> = Vec::new();
@@ -94,7 +95,7 @@ fn a_cluster_without_noise_has_the_intrinsic_dimension() {
 
 #[test]
 fn sift_like_rows_are_small_whole_numbers() {
-    let (base, _) = written(&small(Kind::SiftLike), 2, "npy");
+    let (base, _) = written(&small(SyntheticKind::SiftLike), 2, "npy");
     let values = base.values();
     assert!(values.iter().all(|value| value.fract() == 0.0 && (0.0..=218.0).contains(value)));
     let share =
@@ -104,9 +105,9 @@ fn sift_like_rows_are_small_whole_numbers() {
 
 #[test]
 fn rows_for_inner_products_have_the_same_directions_and_lengths_of_their_own() {
-    let (unit, _) = written(&small(Kind::Clustered), 1, "npy");
-    let parameters = small(Kind::ClusteredDot);
-    assert_eq!(parameters.metric(), Metric::Dot);
+    let (unit, _) = written(&small(SyntheticKind::Clustered), 1, "npy");
+    let parameters = small(SyntheticKind::ClusteredDot);
+    assert_eq!(parameters.metric(), VectorMetric::Dot);
     let (base, _) = written(&parameters, 1, "npy");
     let lengths: Vec<f64> =
         base.rows().map(|row| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt()).collect();
@@ -121,15 +122,15 @@ fn rows_for_inner_products_have_the_same_directions_and_lengths_of_their_own() {
 
 #[test]
 fn parameters_that_make_no_data_are_refused_by_name() {
-    let good = small(Kind::Clustered);
+    let good = small(SyntheticKind::Clustered);
     for (parameters, field) in [
-        (Synthetic { n: 0, ..good }, "n"),
-        (Synthetic { dim: 0, ..good }, "dim"),
-        (Synthetic { clusters: 0, ..good }, "clusters"),
-        (Synthetic { intrinsic: 0, ..good }, "intrinsic"),
-        (Synthetic { queries: 0, ..good }, "queries"),
-        (Synthetic { noise: f64::NAN, ..good }, "noise"),
-        (Synthetic { spread: -1.0, ..good }, "spread"),
+        (SyntheticData { n: 0, ..good }, "n"),
+        (SyntheticData { dim: 0, ..good }, "dim"),
+        (SyntheticData { clusters: 0, ..good }, "clusters"),
+        (SyntheticData { intrinsic: 0, ..good }, "intrinsic"),
+        (SyntheticData { queries: 0, ..good }, "queries"),
+        (SyntheticData { noise: f64::NAN, ..good }, "noise"),
+        (SyntheticData { spread: -1.0, ..good }, "spread"),
     ] {
         let error = parameters.check().unwrap_err();
         assert!(error.starts_with(&format!("synthetic data: `{field}`: expected ")), "{error}");

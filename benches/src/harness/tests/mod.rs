@@ -6,13 +6,13 @@ use std::io::BufRead as _;
 
 use serde_json::Value;
 
-use super::run_info::{Conditions, Machine, RunInfo};
-use super::serve::{Described, Memory};
-use super::task::{EngineRun, Measured, ShapeRun, Task};
+use super::run_info::{MachineInfo, RunConditions, RunInfo};
+use super::serve::{EngineDescription, WorkerMemory};
+use super::task::{BenchTask, EngineRun, ShapeRun, TaskMeasurement};
 
 /// No machine at all.
-pub(crate) fn machine() -> Machine {
-    Machine {
+pub(crate) fn machine() -> MachineInfo {
+    MachineInfo {
         cpu: "test".to_owned(),
         threads: 2,
         features: Vec::new(),
@@ -28,12 +28,17 @@ pub(crate) fn run_info() -> RunInfo {
     RunInfo { revision: "abc".to_owned(), date: "2026-01-02".to_owned(), unix_time: 0 }
 }
 
-/// A run of one shape on two threads, three passes each; an engine that was asked for and is not among those measured has failed.
-pub(crate) fn measured<T: Task>(asked: [&str; 3], (shape, task): (&str, T), engines: Vec<EngineRun<T>>) -> Measured<T> {
+/// A run of one shape on two threads, three passes each; an engine that was asked for and is not among those measured
+/// has failed.
+pub(crate) fn measured<T: BenchTask>(
+    asked: [&str; 3],
+    (shape, task): (&str, T),
+    engines: Vec<EngineRun<T>>,
+) -> TaskMeasurement<T> {
     let failed = asked.iter().filter(|name| engines.iter().all(|run| run.described.engine != **name));
     let failures = failed.map(|name| ((*name).to_owned(), format!("{name}: `open`: no"))).collect();
-    Measured {
-        conditions: Conditions {
+    TaskMeasurement {
+        conditions: RunConditions {
             workload: "fixture".to_owned(),
             model: "tiny".to_owned(),
             device: "cpu".to_owned(),
@@ -48,18 +53,18 @@ pub(crate) fn measured<T: Task>(asked: [&str; 3], (shape, task): (&str, T), engi
 }
 
 /// An engine with passes of these seconds, and a peak in megabytes over a baseline of 30.
-pub(crate) fn engine<T: Task>(
+pub(crate) fn engine<T: BenchTask>(
     name: &str,
-    more: T::More,
+    more: T::Details,
     seconds: &[f64],
     megabytes: u64,
     point: T::Point,
 ) -> EngineRun<T> {
-    let memory = |rss: u64, peak: u64| Memory { rss_bytes: rss * 1_000_000, peak_bytes: peak * 1_000_000 };
+    let memory = |rss: u64, peak: u64| WorkerMemory { rss_bytes: rss * 1_000_000, peak_bytes: peak * 1_000_000 };
     let (baseline, served) = (memory(30, 40), memory(60, 30 + megabytes));
     let (engine, version, settings) = (name.to_owned(), "1".to_owned(), "made up, for tests".to_owned());
     EngineRun {
-        described: Described { engine, version, settings, more },
+        described: EngineDescription { engine, version, settings, more },
         open_ms: 12.0,
         seconds: seconds.to_vec(),
         baseline,

@@ -3,24 +3,28 @@
 use std::path::Path;
 
 use super::super::files::*;
-use super::super::output::*;
+use super::super::process::WorkerProcess;
 use super::super::run_info::day;
-use super::super::runner::{EngineSession, Runner};
+use super::super::runner::{EngineRunner, EngineSession};
 use super::super::serve::own_bytes;
+use super::super::statistics::*;
+use super::super::table::*;
 use super::lines;
-use crate::error::Error;
+use crate::error::BenchError;
+use dyad_command::JobCancellation;
 use serde_json::{Value, json};
 
 #[test]
 fn rows_are_written_in_order_with_quotes_where_needed_and_without_lists() {
-    let columns: [Figure<f64>; 5] = [
-        ("name", |_| json!("say \"x\", twice")),
-        ("value", |value| json!(value)),
-        ("list", |value| json!([value])),
-        ("none", |_| Value::Null),
-        ("count", |_| json!(3)),
-    ];
-    let written = lines(|out| write_csv(out, &[row(&columns, &0.5), row(&columns, &1e-7)]));
+    let row = |value: f64| {
+        join_figures([
+            json!({ "name": "say \"x\", twice", "value": value }),
+            json!({ "list": [value], "none": Value::Null }),
+            Value::Null,
+            json!({ "count": 3 }),
+        ])
+    };
+    let written = lines(|out| write_csv(out, &[row(0.5), row(1e-7)]));
     assert_eq!(
         written,
         ["name,value,none,count", "\"say \"\"x\"\", twice\",0.5,,3", "\"say \"\"x\"\", twice\",1e-7,,3"]
@@ -31,19 +35,57 @@ fn rows_are_written_in_order_with_quotes_where_needed_and_without_lists() {
 #[test]
 fn figures_are_shown_for_people() {
     for (show, value, expected) in [
-        (Show::Decimals(2), json!(1.234), "1.23"),
-        (Show::Megabytes, json!(2_500_000), "2.5"),
-        (Show::Percent, json!(0.25), "25.0 %"),
-        (Show::Power, json!(0.000_123), "1.2e-4"),
-        (Show::Times, json!(2.0), "2.00x"),
-        (Show::Times, Value::Null, "-"),
-        (Show::Note, json!("batch 7"), "  (batch 7)"),
-        (Show::Note, json!(""), ""),
+        (FigureFormat::Decimals(2), json!(1.234), "1.23"),
+        (FigureFormat::Megabytes, json!(2_500_000), "2.5"),
+        (FigureFormat::Percent, json!(0.25), "25.0 %"),
+        (FigureFormat::Power, json!(0.000_123), "1.2e-4"),
+        (FigureFormat::Times, json!(2.0), "2.00x"),
+        (FigureFormat::Times, Value::Null, "-"),
+        (FigureFormat::Signed(2), json!(0.126), "+0.13"),
+        (FigureFormat::Signed(2), json!(-0.001), "+0.00"),
+        (FigureFormat::Times, json!("none"), "none"),
+        (FigureFormat::Note, json!("batch 7"), "(batch 7)"),
+        (FigureFormat::Note, json!(""), ""),
     ] {
         assert_eq!(show.text(&value), expected, "{show:?}");
     }
-    let line = lines(|out| write_line(out, 4, "a", ["1", ""]));
-    assert_eq!(line, ["a              1"]);
+}
+
+fn table() -> TextTable {
+    let columns = [
+        ShownColumn::new("qps", "QPS", FigureFormat::Decimals(1)),
+        ShownColumn::new("share", "of all", FigureFormat::Percent),
+        ShownColumn::new("note", "", FigureFormat::Note),
+    ];
+    let mut table = TextTable::of_columns("engine", &columns);
+    table.push_row("a", &columns, &join_figures([json!({ "share": 0.5, "qps": 1234.5, "other": 1 })]));
+    table.push_row("longer", &columns, &join_figures([json!({ "qps": 2, "note": "kept" })]));
+    table.push("best of all", ["7"]);
+    table
+}
+
+#[test]
+fn a_table_is_as_wide_as_its_texts() {
+    let expected = [
+        "engine          QPS  of all",
+        "a            1234.5  50.0 %",
+        "longer          2.0       -  (kept)",
+        "best of all       7",
+    ];
+    assert_eq!(lines(|out| table().write(out)), expected);
+}
+
+#[test]
+fn a_table_of_a_readme_has_a_rule_below_its_headings() {
+    let written = lines(|out| table().write_markdown(out));
+    assert_eq!(written[..3], ["| engine | QPS | of all |  |", "|---|---|---|---|", "| a | 1234.5 | 50.0 % |  |"]);
+}
+
+#[test]
+fn objects_by_name_keep_their_order() {
+    let texts = [("b".to_owned(), "late".to_owned()), ("a".to_owned(), "gone".to_owned())];
+    assert_eq!(texts_by_name(&texts).to_string(), r#"{"b":"late","a":"gone"}"#);
+    assert_eq!(by_name([("x".to_owned(), json!(1))]), json!({ "x": 1 }));
 }
 
 #[test]
@@ -108,42 +150,44 @@ fn files_are_found_in_order_and_names_are_plain() {
     assert_eq!(files, [other.join("inner/y"), other.join("x")]);
 }
 
-impl EngineSession for &str {
-    fn engine(&self) -> &str {
-        self
-    }
+/// An engine whose worker says nothing, and ends when it is asked to.
+fn session(engine: &str) -> EngineSession<String> {
+    let deadline = std::time::Duration::from_secs(5);
+    let worker = WorkerProcess::start(engine, std::process::Command::new("cat"), deadline, JobCancellation::new());
+    EngineSession { worker: worker.unwrap(), run: engine.to_owned() }
 }
 
-fn refused(engine: &str) -> Error {
-    Error::Engine { engine: engine.to_owned(), problem: "`open`: no".to_owned() }
+fn refused(engine: &str) -> BenchError {
+    BenchError::Engine { engine: engine.to_owned(), problem: "`open`: no".to_owned() }
 }
 
 #[test]
 fn another_session_begins_each_turn_and_those_that_fail_leave() {
-    let mut runner = Runner::new(&|_| {});
-    runner.each(3, |_| Err(Error::Interrupted)).unwrap();
+    let mut runner = EngineRunner::new(&|_| {});
+    runner.each(3, |_| Err(BenchError::Interrupted)).unwrap();
     for engine in ["a", "b", "c", "d"] {
-        runner.admit(engine, Ok(engine)).unwrap();
+        runner.admit(engine, Ok(session(engine))).unwrap();
     }
     let mut order = Vec::new();
-    let step = |session: &mut &'static str| {
-        order.push(*session);
-        if *session == "d" || *session == "b" { Err(refused(session)) } else { Ok(()) }
+    let step = |session: &mut EngineSession<String>| {
+        let engine = session.engine().to_owned();
+        order.push(engine.clone());
+        if engine == "d" || engine == "b" { Err(refused(&engine)) } else { Ok(()) }
     };
     runner.each(2, step).unwrap();
     assert_eq!(order, ["c", "d", "a", "b"]);
-    let (sessions, failed) = runner.close(|session| session);
+    let (sessions, failed) = runner.close();
     assert_eq!(failed.iter().map(|(engine, _)| engine.as_str()).collect::<Vec<_>>(), ["b", "d"]);
     assert_eq!(sessions, ["a", "c"]);
 }
 
 #[test]
 fn an_interrupt_is_nobodys_failure() {
-    let mut runner: Runner<'_, &str> = Runner::new(&|_| {});
-    assert!(runner.fail("a", Error::Interrupted).is_err());
+    let mut runner: EngineRunner<'_, String> = EngineRunner::new(&|_| {});
+    assert!(runner.fail("a", BenchError::Interrupted).is_err());
     runner.admit("b", Err(refused("b"))).unwrap();
     assert!(runner.has_failed("b") && !runner.has_failed("a"));
-    assert_eq!(runner.close(|session| session).1, [("b".to_owned(), "b: `open`: no".to_owned())]);
+    assert_eq!(runner.close().1, [("b".to_owned(), "b: `open`: no".to_owned())]);
 }
 
 #[test]

@@ -9,33 +9,33 @@ use dyad_encoder::train::DEPTH;
 use dyad_encoder::train::config::MineConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::BenchResult;
 use crate::harness::{plain_names, read_toml};
 
 /// What a table shows. `benches/reproduce/README.md` says what every key means.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Table {
+pub(crate) struct ReproduceTable {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) baseline: String,
     #[serde(default)]
     pub(crate) train: toml::Table,
     #[serde(rename = "evaluation")]
-    pub(crate) evaluations: Vec<Evaluated>,
+    pub(crate) evaluations: Vec<TableEvaluation>,
     pub(crate) probe: Option<ProbeConfig>,
     #[serde(rename = "part", default)]
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ExamplePart>,
     #[serde(default)]
-    pub(crate) examples: Vec<Derived>,
+    pub(crate) examples: Vec<DerivedExamples>,
     #[serde(rename = "variant")]
-    pub(crate) variants: Vec<Variant>,
+    pub(crate) variants: Vec<TableVariant>,
 }
 
 /// A share of some examples: which ones depends on their answers alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Part {
+pub(crate) struct ExamplePart {
     pub(crate) name: String,
     /// Examples that it is a part of.
     pub(crate) of: String,
@@ -46,7 +46,7 @@ pub(crate) struct Part {
     pub(crate) from: f64,
     /// The place after the last one.
     pub(crate) to: f64,
-    /// To be searched, not trained on.
+    /// The part is searched, not trained on.
     #[serde(default)]
     pub(crate) judged: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Part {
 /// Examples that are made before the first variant that is trained on them.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Derived {
+pub(crate) struct DerivedExamples {
     pub(crate) name: String,
     /// Examples that they are made from.
     pub(crate) of: String,
@@ -67,7 +67,7 @@ pub(crate) struct Derived {
 /// What a model is measured on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Evaluated {
+pub(crate) struct TableEvaluation {
     pub(crate) name: String,
     pub(crate) data: String,
     #[serde(default = "test_split")]
@@ -100,20 +100,20 @@ pub(crate) struct ProbeConfig {
 /// A model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Variant {
+pub(crate) struct TableVariant {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) train: toml::Table,
     pub(crate) against: Option<String>,
     #[serde(default)]
     pub(crate) untrained: bool,
-    pub(crate) rerank: Option<Rerank>,
+    pub(crate) rerank: Option<RerankSettings>,
 }
 
 /// The model's best hits in the order of a cross encoder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Rerank {
+pub(crate) struct RerankSettings {
     /// The variant that is the cross encoder.
     pub(crate) by: String,
     /// How many hits.
@@ -125,16 +125,16 @@ pub(crate) struct Rerank {
 
 /// A text of a table that stands for what another part of it makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reference<'a> {
+pub(super) enum TableReference<'a> {
     /// `$VARIANTS/NAME`: the final model of a variant.
     Variant(&'a str),
     /// `$EXAMPLES/NAME`: the file of made examples.
     Examples(&'a str),
 }
 
-impl<'a> Reference<'a> {
+impl<'a> TableReference<'a> {
     /// What a whole text stands for.
-    pub(super) fn of(text: &'a str) -> Option<Self> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
         let variant = text.strip_prefix("$VARIANTS/").map(Self::Variant);
         variant.or_else(|| text.strip_prefix("$EXAMPLES/").map(Self::Examples))
     }
@@ -142,7 +142,7 @@ impl<'a> Reference<'a> {
     /// All in the texts of a value.
     fn all_of(value: &'a toml::Value) -> Vec<Self> {
         match value {
-            toml::Value::String(text) => Self::of(text).into_iter().collect(),
+            toml::Value::String(text) => Self::parse(text).into_iter().collect(),
             toml::Value::Array(values) => values.iter().flat_map(Self::all_of).collect(),
             toml::Value::Table(table) => table.values().flat_map(Self::all_of).collect(),
             _ => Vec::new(),
@@ -150,17 +150,17 @@ impl<'a> Reference<'a> {
     }
 }
 
-impl Variant {
+impl TableVariant {
     /// What it is trained on and from, and what reranks its hits, in so far as the table makes it.
-    pub(super) fn references<'a>(&'a self, table: &'a Table) -> Vec<Reference<'a>> {
-        let of_settings = table.train.values().chain(self.train.values()).flat_map(Reference::all_of);
-        of_settings.chain(self.rerank.iter().map(|rerank| Reference::Variant(&rerank.by))).collect()
+    pub(super) fn references<'a>(&'a self, table: &'a ReproduceTable) -> Vec<TableReference<'a>> {
+        let of_settings = table.train.values().chain(self.train.values()).flat_map(TableReference::all_of);
+        of_settings.chain(self.rerank.iter().map(|rerank| TableReference::Variant(&rerank.by))).collect()
     }
 }
 
 /// What the texts of a table that begin with `$` stand for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct TablePlaces {
     /// `$DATA`: the folder of all data.
     pub(crate) data: PathBuf,
     /// `$MODEL`: the directory of the pretrained model.
@@ -169,7 +169,7 @@ pub(crate) struct Places {
     pub(crate) out: PathBuf,
 }
 
-impl Places {
+impl TablePlaces {
     /// The folder of a trial.
     pub(super) fn trial(&self, variant: &str, seed: u64) -> PathBuf {
         self.out.join(format!("{variant}-seed{seed}"))
@@ -192,9 +192,9 @@ impl Places {
 
     /// A path, or any text, with the places in it, in a trial of a seed.
     pub(crate) fn fill(&self, text: &str, seed: u64) -> String {
-        match Reference::of(text) {
-            Some(Reference::Variant(name)) => self.model_of(name, seed).to_string_lossy().into_owned(),
-            Some(Reference::Examples(name)) => self.examples(name, seed).to_string_lossy().into_owned(),
+        match TableReference::parse(text) {
+            Some(TableReference::Variant(name)) => self.model_of(name, seed).to_string_lossy().into_owned(),
+            Some(TableReference::Examples(name)) => self.examples(name, seed).to_string_lossy().into_owned(),
             None => text
                 .replace("$DATA", &self.data.to_string_lossy())
                 .replace("$MODEL", &self.model.to_string_lossy())
@@ -202,7 +202,7 @@ impl Places {
         }
     }
 
-    /// The same of every text in a value.
+    /// Fills in every text of a value.
     pub(super) fn fill_all(&self, value: &mut toml::Value, seed: u64) {
         match value {
             toml::Value::String(text) => *text = self.fill(text, seed),
@@ -213,7 +213,7 @@ impl Places {
     }
 }
 
-impl Part {
+impl ExamplePart {
     fn check(&self) -> Result<(), String> {
         let Self { name, from, to, .. } = self;
         if *from >= 0.0 && from < to && *to <= 1.0 {
@@ -223,7 +223,7 @@ impl Part {
     }
 }
 
-impl Evaluated {
+impl TableEvaluation {
     /// Refuses a context that reads documents and cannot.
     fn check(&self) -> Result<(), String> {
         let Self { name, similarity, context, documents, .. } = self;
@@ -242,9 +242,9 @@ impl Evaluated {
     }
 }
 
-impl Table {
+impl ReproduceTable {
     /// Reads and checks a table.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> BenchResult<Self> {
         read_toml(path, |table: &mut Self| table.check())
     }
 
@@ -252,7 +252,7 @@ impl Table {
         plain_names("name", [self.name.as_str()])?;
         plain_names("variant.name", self.variants.iter().map(|variant| variant.name.as_str()))?;
         plain_names("evaluation.name", self.evaluations.iter().map(|evaluation| evaluation.name.as_str()))?;
-        self.evaluations.iter().try_for_each(Evaluated::check)?;
+        self.evaluations.iter().try_for_each(TableEvaluation::check)?;
         let against = self.variants.iter().filter_map(|variant| variant.against.as_ref());
         for name in against.chain([&self.baseline]) {
             if self.variant(name).is_none() {
@@ -261,7 +261,7 @@ impl Table {
         }
         if !self.parts.is_empty() {
             plain_names("part.name", self.parts.iter().map(|part| part.name.as_str()))?;
-            self.parts.iter().try_for_each(Part::check)?;
+            self.parts.iter().try_for_each(ExamplePart::check)?;
         }
         if !self.examples.is_empty() {
             plain_names("examples.name", self.examples.iter().map(|examples| examples.name.as_str()))?;
@@ -270,7 +270,7 @@ impl Table {
             if self.variant(&examples.by).is_none_or(|variant| variant.untrained) {
                 return Err(format!("`examples.by`: expected the name of a trained variant, got `{}`", examples.by));
             }
-            if let Some(Reference::Examples(of)) = Reference::of(&examples.of)
+            if let Some(TableReference::Examples(of)) = TableReference::parse(&examples.of)
                 && !self.examples.iter().take(at).any(|earlier| earlier.name == of)
             {
                 return Err(format!(
@@ -284,12 +284,12 @@ impl Table {
                 |name: &str| self.variants.iter().take(at).any(|earlier| earlier.name == name && !earlier.untrained);
             for needed in variant.references(self) {
                 let wrong = match needed {
-                    Reference::Variant(name) if !earlier(name) => format!("$VARIANTS/{name}"),
-                    Reference::Examples(name) if !self.made_from(name).iter().all(|made| earlier(&made.by)) => {
+                    TableReference::Variant(name) if !earlier(name) => format!("$VARIANTS/{name}"),
+                    TableReference::Examples(name) if !self.made_from(name).iter().all(|made| earlier(&made.by)) => {
                         format!("$EXAMPLES/{name}, which a later variant makes")
                     }
-                    Reference::Examples(name) if self.made_from(name).is_empty() => format!("$EXAMPLES/{name}"),
-                    Reference::Variant(_) | Reference::Examples(_) => continue,
+                    TableReference::Examples(name) if self.made_from(name).is_empty() => format!("$EXAMPLES/{name}"),
+                    TableReference::Variant(_) | TableReference::Examples(_) => continue,
                 };
                 return Err(format!(
                     "variant `{}`: expected what earlier trained variants make, got {wrong}",
@@ -303,13 +303,13 @@ impl Table {
         Ok(())
     }
 
-    /// What has to be made for examples of a name: those that they are made from first, and themselves last. Nothing where the table makes
-    /// none of that name.
-    pub(super) fn made_from(&self, name: &str) -> Vec<&Derived> {
+    /// What has to be made for examples of a name: those that they are made from first, and themselves last. Nothing
+    /// where the table makes none of that name.
+    pub(super) fn made_from(&self, name: &str) -> Vec<&DerivedExamples> {
         let Some(last) = self.examples.iter().find(|examples| examples.name == name) else { return Vec::new() };
         // Each is made from earlier ones, so this ends.
-        let mut made = match Reference::of(&last.of) {
-            Some(Reference::Examples(of)) => self.made_from(of),
+        let mut made = match TableReference::parse(&last.of) {
+            Some(TableReference::Examples(of)) => self.made_from(of),
             _ => Vec::new(),
         };
         made.push(last);
@@ -317,12 +317,12 @@ impl Table {
     }
 
     /// A variant by name.
-    pub(crate) fn variant(&self, name: &str) -> Option<&Variant> {
+    pub(crate) fn variant(&self, name: &str) -> Option<&TableVariant> {
         self.variants.iter().find(|variant| variant.name == name)
     }
 
     /// What a variant is compared with; `None` for a variant that would be compared with itself.
-    pub(crate) fn baseline_of<'a>(&'a self, variant: &'a Variant) -> Option<&'a str> {
+    pub(crate) fn baseline_of<'a>(&'a self, variant: &'a TableVariant) -> Option<&'a str> {
         let name = variant.against.as_deref().unwrap_or(&self.baseline);
         (name != variant.name).then_some(name)
     }

@@ -6,11 +6,11 @@ const TEXT: &str = "name = \"t\"\ntitle = \"T\"\nbaseline = \"a\"\n\
     [[evaluation]]\nname = \"e\"\ndata = \"$DATA/e\"\n\
     [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nagainst = \"a\"\n";
 
-fn read(text: &str) -> Result<Table> {
+fn read(text: &str) -> BenchResult<ReproduceTable> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.toml");
     fs_err::write(&path, text).unwrap();
-    Table::read(&path)
+    ReproduceTable::read(&path)
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn what_variants_need_of_others_is_known_and_comes_from_earlier_ones() {
     let table = read(CHAIN).unwrap();
     let names = |name: &str| table.made_from(name).iter().map(|made| made.name.clone()).collect::<Vec<_>>();
     assert_eq!((names("s"), names("m")), (vec!["m".to_owned(), "s".to_owned()], vec!["m".to_owned()]));
-    let needed = [Reference::Examples("s"), Reference::Variant("a"), Reference::Variant("c")];
+    let needed = [TableReference::Examples("s"), TableReference::Variant("a"), TableReference::Variant("c")];
     let found = table.variants[2].references(&table);
     assert!(found.len() == 3 && needed.iter().all(|needed| found.contains(needed)), "{found:?}");
     for (from, to, expected) in [
@@ -78,7 +78,7 @@ fn a_part_is_between_0_and_1() {
 
 #[test]
 fn places_are_filled_in_everywhere() {
-    let places = Places { data: "/d".into(), model: "/m".into(), out: "/o".into() };
+    let places = TablePlaces { data: "/d".into(), model: "/m".into(), out: "/o".into() };
     let mut value: toml::Value =
         "a = \"$DATA/x\"\nb = [\"$MODEL\", 1]\n[c]\nd = \"e\"\nf = \"$VARIANTS/v\"\ng = \"$EXAMPLES/x\"\n"
             .parse::<toml::Table>()

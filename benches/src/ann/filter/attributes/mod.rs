@@ -1,8 +1,8 @@
 //! What the rows are given for filters to read, derived from the vectors and a seed; and which rows pass.
 //!
-//! Queries are in groups around anchors, which are queries too; each joins its nearest anchor. Every group orders the rows in two
-//! ways: nearest to the anchor first, and farthest first. A third order, at random, is that of all groups. A filter passes the first
-//! rows of an order, so that its selectivity is exact.
+//! Queries are in groups around anchors, which are queries too; each joins its nearest anchor. Every group orders the
+//! rows in two ways: nearest to the anchor first, and farthest first. A third order, at random, is that of all groups.
+//! A filter passes the first rows of an order, so that its selectivity is exact.
 //!
 //! | field | value of a row |
 //! |---|---|
@@ -11,8 +11,9 @@
 //! | `first_CORRELATION_PARTS` | the same of the first condition of `and` |
 //! | `second_PARTS` | a text, where it meets the second one |
 //!
-//! The second condition of `and` holds for rows at random, as many as the square root of the selectivity says; the first one for as
-//! many of the first rows of an order as it takes to have the wanted number meet both: about as many again.
+//! The second condition of `and` holds for rows at random, as many as the square root of the selectivity says; the
+//! first one for as many of the first rows of an order as it takes to have the wanted number meet both: about as many
+//! again.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,10 +22,10 @@ use std::path::Path;
 use serde_json::{Map, json};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-use crate::ann::cells::{Cell, Correlation, MAX_GROUPS, PARTS, Shape};
-use crate::ann::protocol::Condition;
-use crate::dataset::{Matrix, Metric};
-use crate::error::{Error, Result};
+use crate::ann::cells::{ConditionShape, FilterCell, FilterCorrelation, MAX_GROUPS, PARTS};
+use crate::ann::protocol::FilterCondition;
+use crate::dataset::{Matrix, VectorMetric};
+use crate::error::{BenchError, BenchResult};
 
 /// Streams of hashes under a seed.
 const ANCHORS: u64 = 0;
@@ -32,37 +33,39 @@ const ROWS: u64 = 1;
 const SECOND: u64 = 2;
 
 /// The orders of all groups.
-pub(super) struct Attributes {
+pub(super) struct RowAttributes {
     rows: usize,
-    cells: Vec<Cell>,
+    cells: Vec<FilterCell>,
     /// Numbers of the queries of each group.
     pub(super) groups: Vec<Vec<usize>>,
     /// Rows by correlation and group, those that pass first; without correlation only those of group 0.
-    orders: BTreeMap<(Correlation, usize), Vec<u32>>,
+    orders: BTreeMap<(FilterCorrelation, usize), Vec<u32>>,
     /// All rows; the first of them meet the second condition of `and`.
     second: Vec<u32>,
 }
 
 /// The filter of a cell for one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Filter {
+pub(super) struct GroupFilter {
     /// Rows that pass, ascending.
     pub(super) rows: Vec<u32>,
     /// The conditions that they meet.
-    pub(super) all: Vec<Condition>,
+    pub(super) all: Vec<FilterCondition>,
 }
 
-impl Attributes {
+impl RowAttributes {
     /// Derives them for these cells. There must be at least as many queries as groups.
     pub(super) fn derive(
-        (base, queries, metric): (&Matrix, &Matrix, Metric),
-        cells: Vec<Cell>,
+        base: &Matrix,
+        queries: &Matrix,
+        metric: VectorMetric,
+        cells: Vec<FilterCell>,
         groups: usize,
         seed: u64,
-    ) -> Result<Self> {
+    ) -> BenchResult<Self> {
         if groups > queries.len() {
             let problem = format!("expected at most as many as queries, {}, got {groups}", queries.len());
-            return Err(Error::Refused(format!("`groups`: {problem}")));
+            return Err(BenchError::Refused(format!("`groups`: {problem}")));
         }
         let mut anchors = by_hash(seed, ANCHORS, queries.len());
         anchors.truncate(groups);
@@ -76,25 +79,25 @@ impl Attributes {
         // Of two anchors with the same vector one is left without queries.
         let groups = anchors.iter().zip(members).filter(|(_, members)| !members.is_empty());
         let (anchors, groups): (Vec<u32>, Vec<Vec<usize>>) = groups.unzip();
-        let mut orders = BTreeMap::from([((Correlation::None, 0), by_hash(seed, ROWS, base.len()))]);
+        let mut orders = BTreeMap::from([((FilterCorrelation::None, 0), by_hash(seed, ROWS, base.len()))]);
         for (group, anchor) in anchors.into_iter().enumerate() {
             let anchor = queries.row(anchor as usize);
             let scores: Vec<f64> = base.rows().map(|row| metric.score(anchor, row)).collect();
             let mut nearest: Vec<u32> = (0..base.len() as u32).collect();
             nearest.sort_by(|left, right| scores[*right as usize].total_cmp(&scores[*left as usize]));
-            orders.insert((Correlation::Negative, group), nearest.iter().rev().copied().collect());
-            orders.insert((Correlation::Positive, group), nearest);
+            orders.insert((FilterCorrelation::Negative, group), nearest.iter().rev().copied().collect());
+            orders.insert((FilterCorrelation::Positive, group), nearest);
         }
         let second = by_hash(seed, SECOND, base.len());
         Ok(Self { rows: base.len(), cells, groups, orders, second })
     }
 
-    fn order(&self, cell: Cell, group: usize) -> &[u32] {
+    fn order(&self, cell: FilterCell, group: usize) -> &[u32] {
         self.orders.get(&(cell.correlation, set(cell.correlation, group))).map_or(&[], Vec::as_slice)
     }
 
     /// The rows that meet the two conditions of `and`: each of them, and both.
-    fn pair(&self, cell: Cell, group: usize) -> [Vec<u32>; 3] {
+    fn pair(&self, cell: FilterCell, group: usize) -> [Vec<u32>; 3] {
         let wanted = cell.passing(self.rows);
         let share = (cell.parts() as f64 / PARTS as f64).sqrt();
         let second = &self.second[..((self.rows as f64 * share).round() as usize).clamp(wanted, self.rows)];
@@ -114,27 +117,29 @@ impl Attributes {
     }
 
     /// The filter of a cell for the queries of a group.
-    pub(super) fn filter(&self, cell: Cell, group: usize) -> Filter {
-        let equals =
-            |name: &str| Condition::Equals { field: texts(name, cell), value: text(set(cell.correlation, group)) };
+    pub(super) fn filter(&self, cell: FilterCell, group: usize) -> GroupFilter {
+        let equals = |name: &str| FilterCondition::Equals {
+            field: texts(name, cell),
+            value: text(set(cell.correlation, group)),
+        };
         let first = || self.order(cell, group)[..cell.passing(self.rows)].to_vec();
         let (mut rows, all) = match cell.shape {
-            Shape::Equals => (first(), vec![equals("equals")]),
-            Shape::And => {
+            ConditionShape::Equals => (first(), vec![equals("equals")]),
+            ConditionShape::And => {
                 let [.., both] = self.pair(cell, group);
-                (both, vec![equals("first"), Condition::Equals { field: second(cell), value: text(0) }])
+                (both, vec![equals("first"), FilterCondition::Equals { field: second(cell), value: text(0) }])
             }
-            Shape::Range => {
+            ConditionShape::Range => {
                 let (field, bound) = (place(cell.correlation, set(cell.correlation, group)), cell.parts() as u32);
-                (first(), vec![Condition::Below { field, bound }])
+                (first(), vec![FilterCondition::Below { field, bound }])
             }
         };
         rows.sort_unstable();
-        Filter { rows, all }
+        GroupFilter { rows, all }
     }
 
     /// Writes a line per row, as the protocol has it; returns a hash of all of them.
-    pub(super) fn write(&self, path: &Path) -> Result<String> {
+    pub(super) fn write(&self, path: &Path) -> BenchResult<String> {
         let (texts, places) = (self.texts(), self.places());
         let mut out = std::io::BufWriter::new(fs_err::File::create(path)?);
         let mut hash = Xxh3::new();
@@ -170,13 +175,13 @@ impl Attributes {
             for group in 0..self.groups.len() {
                 let set = set(cell.correlation, group);
                 match cell.shape {
-                    Shape::Equals => add(texts("equals", cell), set, &self.filter(cell, group).rows),
-                    Shape::And => {
+                    ConditionShape::Equals => add(texts("equals", cell), set, &self.filter(cell, group).rows),
+                    ConditionShape::And => {
                         let [first, both, _] = self.pair(cell, group);
                         add(texts("first", cell), set, &first);
                         add(second(cell), 0, &both);
                     }
-                    Shape::Range => {}
+                    ConditionShape::Range => {}
                 }
             }
         }
@@ -187,7 +192,7 @@ impl Attributes {
     fn places(&self) -> BTreeMap<String, Vec<u32>> {
         let mut fields = BTreeMap::new();
         for (&(correlation, group), order) in &self.orders {
-            if !self.cells.iter().any(|cell| cell.shape == Shape::Range && cell.correlation == correlation) {
+            if !self.cells.iter().any(|cell| cell.shape == ConditionShape::Range && cell.correlation == correlation) {
                 continue;
             }
             let mut places = vec![0; self.rows];
@@ -201,17 +206,17 @@ impl Attributes {
 }
 
 /// The order of a group: without correlation all have the same.
-fn set(correlation: Correlation, group: usize) -> usize {
-    if correlation == Correlation::None { 0 } else { group }
+fn set(correlation: FilterCorrelation, group: usize) -> usize {
+    if correlation == FilterCorrelation::None { 0 } else { group }
 }
 
 /// The field with a text per group.
-fn texts(name: &str, cell: Cell) -> String {
+fn texts(name: &str, cell: FilterCell) -> String {
     format!("{name}_{}_{}", cell.correlation.name(), cell.parts())
 }
 
 /// The field of the second condition of `and`.
-fn second(cell: Cell) -> String {
+fn second(cell: FilterCell) -> String {
     format!("second_{}", cell.parts())
 }
 
@@ -220,7 +225,7 @@ fn text(set: usize) -> String {
 }
 
 /// The field with a row's place in an order.
-fn place(correlation: Correlation, group: usize) -> String {
+fn place(correlation: FilterCorrelation, group: usize) -> String {
     format!("{}_{group}", correlation.name())
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::*;
-use crate::ann::cells::Filters;
+use crate::ann::cells::FilterSettings;
 use crate::dataset::make_unit;
 
 const ROWS: usize = 3_000;
@@ -26,9 +26,10 @@ fn vectors() -> (Matrix, Matrix) {
     (made(ROWS, 2), made(QUERIES, 3))
 }
 
-fn derive(seed: u64) -> (Attributes, Matrix, Matrix) {
+fn derive(seed: u64) -> (RowAttributes, Matrix, Matrix) {
     let (base, queries) = vectors();
-    let attributes = Attributes::derive((&base, &queries, Metric::Ip), Filters::default().cells(), 5, seed).unwrap();
+    let attributes =
+        RowAttributes::derive(&base, &queries, VectorMetric::Ip, FilterSettings::default().cells(), 5, seed).unwrap();
     (attributes, base, queries)
 }
 
@@ -39,7 +40,8 @@ fn every_query_is_in_the_group_of_its_nearest_anchor() {
     all.sort_unstable();
     assert_eq!((attributes.groups.len(), all), (5, (0..QUERIES).collect()));
     let anchors = by_hash(7, ANCHORS, QUERIES);
-    let score = |query: usize, group: usize| Metric::Ip.score(queries.row(query), queries.row(anchors[group] as usize));
+    let score =
+        |query: usize, group: usize| VectorMetric::Ip.score(queries.row(query), queries.row(anchors[group] as usize));
     for (group, members) in attributes.groups.iter().enumerate() {
         assert!(members.contains(&(anchors[group] as usize)));
         for query in members {
@@ -51,16 +53,16 @@ fn every_query_is_in_the_group_of_its_nearest_anchor() {
 #[test]
 fn selectivities_are_exact_and_those_of_an_order_are_nested() {
     let (attributes, ..) = derive(7);
-    for cell in Filters::default().cells() {
+    for cell in FilterSettings::default().cells() {
         for group in 0..5 {
             let rows = attributes.filter(cell, group).rows;
             assert!(
                 rows.is_sorted_by(|left, right| left < right) && rows.last().is_none_or(|row| (*row as usize) < ROWS)
             );
             assert_eq!(rows.len(), (ROWS as f64 * cell.selectivity / 100.0).ceil() as usize, "{cell}");
-            if cell.shape != Shape::And {
+            if cell.shape != ConditionShape::And {
                 let half: BTreeSet<u32> =
-                    attributes.filter(Cell { selectivity: 50.0, ..cell }, group).rows.into_iter().collect();
+                    attributes.filter(FilterCell { selectivity: 50.0, ..cell }, group).rows.into_iter().collect();
                 assert!(cell.selectivity > 50.0 || rows.iter().all(|row| half.contains(row)), "{cell}");
             }
         }
@@ -70,11 +72,12 @@ fn selectivities_are_exact_and_those_of_an_order_are_nested() {
 #[test]
 fn each_condition_of_and_alone_has_about_the_square_root() {
     let (attributes, ..) = derive(7);
-    for cell in Filters::default().cells().into_iter().filter(|cell| cell.shape == Shape::And) {
+    for cell in FilterSettings::default().cells().into_iter().filter(|cell| cell.shape == ConditionShape::And) {
         let [first, second, both] = attributes.pair(cell, 2);
         let root = ROWS as f64 * (cell.selectivity / 100.0).sqrt();
         assert!((second.len() as f64 - root).abs() <= 0.5, "{cell}: {}, not {root}", second.len());
-        // The number of rows that it takes to find a given number of a random set has a relative deviation of one over its root.
+        // The number of rows that it takes to find a given number of a random set has a relative deviation of one over
+        // its root.
         let off = (first.len() as f64 / root - 1.0).abs();
         assert!(both.len() < 10 || off < 4.0 / (both.len() as f64).sqrt(), "{cell}: {}, not {root}", first.len());
         let first: BTreeSet<u32> = first.into_iter().collect();
@@ -86,22 +89,23 @@ fn each_condition_of_and_alone_has_about_the_square_root() {
 #[test]
 fn correlations_have_their_signs() {
     let (attributes, base, queries) = derive(7);
-    for shape in [Shape::Equals, Shape::And, Shape::Range] {
+    for shape in [ConditionShape::Equals, ConditionShape::And, ConditionShape::Range] {
         let mean = |correlation| {
-            let cell = Cell { selectivity: 10.0, correlation, shape };
+            let cell = FilterCell { selectivity: 10.0, correlation, shape };
             let (mut sum, mut count) = (0.0, 0);
             for (group, members) in attributes.groups.iter().enumerate() {
                 for row in attributes.filter(cell, group).rows {
                     sum += members
                         .iter()
-                        .map(|query| Metric::Ip.score(queries.row(*query), base.row(row as usize)))
+                        .map(|query| VectorMetric::Ip.score(queries.row(*query), base.row(row as usize)))
                         .sum::<f64>();
                     count += members.len();
                 }
             }
             sum / count as f64
         };
-        let [none, positive, negative] = [Correlation::None, Correlation::Positive, Correlation::Negative].map(mean);
+        let [none, positive, negative] =
+            [FilterCorrelation::None, FilterCorrelation::Positive, FilterCorrelation::Negative].map(mean);
         assert!(positive > none + 0.1 && none > negative + 0.1, "{shape:?}: {positive}, {none}, {negative}");
     }
 }
@@ -116,15 +120,15 @@ fn what_the_fields_say_passes() {
     let text = fs_err::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), &lines[17]["_id"]), (ROWS, &json!("17")));
-    let meets = |row: &Value, condition: &Condition| match condition {
-        Condition::Equals { field, value } => {
+    let meets = |row: &Value, condition: &FilterCondition| match condition {
+        FilterCondition::Equals { field, value } => {
             row[field].as_array().is_some_and(|values| values.contains(&json!(value)))
         }
-        Condition::Below { field, bound } => row[field].as_u64().unwrap() < u64::from(*bound),
+        FilterCondition::Below { field, bound } => row[field].as_u64().unwrap() < u64::from(*bound),
     };
-    for cell in Filters::default().cells() {
+    for cell in FilterSettings::default().cells() {
         for group in [0, 4] {
-            let Filter { rows, all } = attributes.filter(cell, group);
+            let GroupFilter { rows, all } = attributes.filter(cell, group);
             let passes = |row: &usize| all.iter().all(|condition| meets(&lines[*row]["metadata"], condition));
             let passing: Vec<u32> = (0..ROWS).filter(passes).map(|row| row as u32).collect();
             assert_eq!(passing, rows, "{cell}");
@@ -138,9 +142,9 @@ fn what_the_fields_say_passes() {
 #[test]
 fn only_what_the_cells_need_is_written() {
     let (base, queries) = vectors();
-    let cell = Cell { selectivity: 4.0, correlation: Correlation::Negative, shape: Shape::Range };
-    let attributes = Attributes::derive((&base, &queries, Metric::Ip), vec![cell], 2, 0).unwrap();
+    let cell = FilterCell { selectivity: 4.0, correlation: FilterCorrelation::Negative, shape: ConditionShape::Range };
+    let attributes = RowAttributes::derive(&base, &queries, VectorMetric::Ip, vec![cell], 2, 0).unwrap();
     assert_eq!((attributes.places().len(), attributes.texts().len()), (2, 0));
-    let error = Attributes::derive((&base, &queries, Metric::Ip), vec![cell], QUERIES + 1, 0).err().unwrap();
+    let error = RowAttributes::derive(&base, &queries, VectorMetric::Ip, vec![cell], QUERIES + 1, 0).err().unwrap();
     assert_eq!(error.to_string(), "`groups`: expected at most as many as queries, 60, got 61");
 }
