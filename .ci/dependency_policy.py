@@ -42,7 +42,7 @@ def unused(folder, package):
     """A message for each dependency of a package that its code does not name."""
     product = words(folder.glob("src/**/*.rs"), product_code)
     everything = words((file for part in CODE for file in folder.glob(f"{part}/**/*.rs")), code_with_tests)
-    build = words(folder.glob("build.rs"), code_with_tests)
+    build = words([*folder.glob("build.rs"), *folder.glob("build/**/*.rs")], code_with_tests)
     for dependency in package["dependencies"]:
         name = (dependency["rename"] or dependency["name"]).replace("-", "_")
         kind = dependency["kind"] or "normal"

@@ -140,16 +140,16 @@ async fn a_table_and_json_say_the_same() {
         "\
 DATA, split test: 150 queries, k 50, index generation 7, model 0123456789ab
 
-                  MRR      P@1      R@1      R@5     R@10  nDCG@10   queries/s
-dense          0.4167   0.2000   0.2000   0.8000   0.8000   0.5123      1234.6
-dense exact    0.5239   0.2533   0.2533   1.0000   1.0000   0.6427      1234.6
-bm25           0.5000   0.5000   0.5000   0.5000   0.5000   0.5000      1234.6
-hybrid         1.0000   1.0000   1.0000   1.0000   1.0000   1.0000      1234.6
-hybrid exact   1.0000   1.0000   1.0000   1.0000   1.0000   1.0000      1234.6
+                 MRR     P@1     R@1     R@5    R@10  nDCG@10  queries/s
+dense         0.4167  0.2000  0.2000  0.8000  0.8000   0.5123     1234.6
+dense exact   0.5239  0.2533  0.2533  1.0000  1.0000   0.6427     1234.6
+bm25          0.5000  0.5000  0.5000  0.5000  0.5000   0.5000     1234.6
+hybrid        1.0000  1.0000  1.0000  1.0000  1.0000   1.0000     1234.6
+hybrid exact  1.0000  1.0000  1.0000  1.0000  1.0000   1.0000     1234.6
 
-ANN loss: exact minus ANN                                           overlap@10
-dense         +0.1072  +0.0533  +0.0533  +0.2000  +0.2000  +0.1304      0.9800
-hybrid        +0.0000  +0.0000  +0.0000  +0.0000  +0.0000  +0.0000      1.0000
+ANN loss: exact minus ANN      MRR      P@1      R@1      R@5     R@10  nDCG@10  overlap@10
+dense                      +0.1072  +0.0533  +0.0533  +0.2000  +0.2000  +0.1304      0.9800
+hybrid                     +0.0000  +0.0000  +0.0000  +0.0000  +0.0000  +0.0000      1.0000
 
 All judged queries count, those without results as 0 (trec_eval -c).
 Left out, because k is only 50: R@100.

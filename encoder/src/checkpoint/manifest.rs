@@ -41,7 +41,7 @@ pub(crate) struct CheckpointManifest {
     pub(crate) sharing: Option<Sharing>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) shared_tensors: Vec<SharedTensorRecord>,
-    /// See [`Manifest::sharing_digest`]; noted when the file is written.
+    /// See [`CheckpointManifest::sharing_digest`]; noted when the file is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sharing_sha256: Option<String>,
     pub(crate) dim: usize,

@@ -9,7 +9,7 @@
 //! | file | what |
 //! |---|---|
 //! | `texts.rs` | token ids of many texts in one buffer, each text once |
-//! | `pairs.rs` | [`Pairs`]: questions, answers, who answers what |
+//! | `pairs.rs` | [`TokenizedPairs`]: questions, answers, who answers what |
 //! | `context.rs` | [`ExampleContext`]: the documents in which passages stand |
 //! | `build.rs` | [`PairsBuilder`]: examples to pairs |
 //! | `plan.rs` | the order of one epoch: batches without equal answers |

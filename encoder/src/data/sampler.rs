@@ -52,7 +52,7 @@ pub struct SamplerOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerState {
-    /// [`Pairs::digest`].
+    /// [`TokenizedPairs::digest`].
     pub data: String,
     /// The options.
     pub options: SamplerOptions,

@@ -10,7 +10,7 @@
 //!
 //! The paper does not say whether the cross encoder gets a gradient from these terms. Equation 13 read literally gives it one; its
 //! words have the dual encoder "mimic" the cross encoder and "learn a dual-embeddings representation that can minimize the
-//! divergence". So by default the cross-encoder branch is a fixed target; [`Geometry::cross_learns`] is the literal reading.
+//! divergence". So by default the cross-encoder branch is a fixed target; [`GeometryLoss::cross_learns`] is the literal reading.
 
 use serde::{Deserialize, Serialize};
 use tch::{Kind, TchError, Tensor};

@@ -230,7 +230,7 @@ impl Model {
         &self.contents
     }
 
-    /// The trained and frozen tensors, each once, in the order of modules; nothing in [`Mode::Inference`].
+    /// The trained and frozen tensors, each once, in the order of modules; nothing in [`OpenMode::Inference`].
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }

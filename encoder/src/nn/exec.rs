@@ -9,7 +9,7 @@ pub(crate) enum KernelBackend {
     Torch,
     /// Kernels of our own; torch's operators have one thread.
     Kernels,
-    /// Kernels of our own, which share their work with the helpers of a [`pool::Pool`]; torch's operators have one thread.
+    /// Kernels of our own, which share their work with the helpers of a [`pool::KernelPool`]; torch's operators have one thread.
     SharedKernels,
 }
 
@@ -45,7 +45,7 @@ impl Exec {
         pool::threads_here(work.saturating_mul(2) / worth_sharing.max(1))
     }
 
-    /// Each piece by `one`: with the helpers of a [`pool::Pool`] in no order, one after another elsewhere.
+    /// Each piece by `one`: with the helpers of a [`pool::KernelPool`] in no order, one after another elsewhere.
     pub(crate) fn share<T: Send>(self, pieces: impl Iterator<Item = T>, one: impl Fn(T) + Sync) {
         if self.backend == KernelBackend::SharedKernels { pool::share(pieces, one) } else { pieces.for_each(one) }
     }

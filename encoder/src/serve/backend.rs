@@ -60,7 +60,7 @@ impl ModelBackend {
         self.put(self.lock(), request, RequestQueue::push);
     }
 
-    /// As [`Backend::push`], before all others.
+    /// As [`ModelBackend::push`], before all others.
     pub(crate) fn push_first(&self, request: QueuedRequest<Arc<PendingReply>>) {
         self.put(self.lock(), request, RequestQueue::push_first);
     }
@@ -110,7 +110,7 @@ impl ModelBackend {
         self.run_all((0..runner.at_once()).map(|_| one()).collect(), runner.dim());
     }
 
-    /// As [`Backend::run`] by functions that make rows of `dim` values.
+    /// As [`ModelBackend::run`] by functions that make rows of `dim` values.
     fn run_all<F>(&self, runners: Vec<F>, dim: usize)
     where
         F: Fn(Tower, &[&Tokens]) -> Result<Vec<f32>, Error> + Send,

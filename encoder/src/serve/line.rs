@@ -25,7 +25,7 @@ struct RunningBatch {
     /// Tokens that waited when it was cut, its own included.
     backlog: usize,
     since: Instant,
-    /// [`Line::busy`] when it began.
+    /// [`WaitingLine::busy`] when it began.
     busy: Duration,
 }
 

@@ -10,7 +10,7 @@
 //! | `run.rs` | a whole run, and how it goes on |
 //! | `began.rs` | `run.json`: what a run began with |
 //! | `stages.rs` | what a stage needs before its first step |
-//! | `step.rs` | [`Step`]: forward, loss, gradients, optimizer |
+//! | `step.rs` | [`TrainingStep`]: forward, loss, gradients, optimizer |
 //! | `vectors.rs` | a batch through both towers and the cross-encoder branch |
 //! | `objective.rs` | the loss of a batch from its vectors |
 //! | `candidates.rs` | a batch through a cross encoder, and its loss |

@@ -6,7 +6,7 @@
 //! | `config/` | [`run_server`]: configuration of a server in layers |
 //! | `logs.rs` | logs to standard error |
 //! | `traces.rs` | traces over OTLP (feature `otlp`) |
-//! | `signals.rs` | [`Cancellation`], and the signals that cancel a job or end a server |
+//! | `signals.rs` | [`JobCancellation`], and the signals that cancel a job or end a server |
 //! | `progress.rs` | [`ProgressBar`]: a bar on a terminal, log lines elsewhere |
 #![forbid(unsafe_code)]
 

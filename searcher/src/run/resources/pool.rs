@@ -2,7 +2,7 @@
 //!
 //! A rayon thread that waits for a part of one job steals another job meanwhile. So that a graph search of a millisecond
 //! never waits for a scan of a second, bulk work (costly searches, explanations, batches) has a thread pool of its own, whose threads yield
-//! to the others. What one thread does alone needs no rayon, and has [`Threads`].
+//! to the others. What one thread does alone needs no rayon, and has [`SleepingThreads`].
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

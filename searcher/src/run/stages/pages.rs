@@ -2,7 +2,7 @@
 //!
 //! A graph search for more hits is another search: what it finds first may differ from what a search for fewer has found. So a later page is
 //! not cut from a wider search alone, which would repeat hits of the pages before and leave others out. Its ranking is joined of the first
-//! page's search and wider ones, [`Plan::dense_searches`](crate::plan::Plan::dense_searches).
+//! page's search and wider ones, [`SearchPlan::dense_searches`](crate::plan::SearchPlan::dense_searches).
 
 use std::collections::HashSet;
 
