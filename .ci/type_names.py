@@ -28,7 +28,7 @@ def declared(root):
     """For each name, the places that declare a type of it, outside tests."""
     places = collections.defaultdict(list)
     for folder in crates(root).values():
-        for file in sorted(folder.glob("src/**/*.rs")):
+        for file in [*sorted(folder.glob("src/**/*.rs")), *sorted(folder.glob("build/**/*.rs"))]:
             if "tests" in file.relative_to(folder).with_suffix("").parts:
                 continue
             for name, line in types(product_code(file)):

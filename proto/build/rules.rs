@@ -20,12 +20,12 @@ fn extension(pool: &DescriptorPool, options: &DynamicMessage, name: &str) -> Opt
 }
 
 /// A field with its rules.
-struct RuledField {
+struct FieldWithRules {
     field: FieldDescriptor,
     rules: DynamicMessage,
 }
 
-impl RuledField {
+impl FieldWithRules {
     /// The name of its constant: `SEARCH_REQUEST_K`.
     fn constant(&self) -> String {
         let mut name = String::new();
@@ -44,13 +44,13 @@ impl RuledField {
 }
 
 /// The messages of the package that have a field with rules, and these fields.
-fn ruled_messages(pool: &DescriptorPool) -> Vec<(MessageDescriptor, Vec<RuledField>)> {
+fn ruled_messages(pool: &DescriptorPool) -> Vec<(MessageDescriptor, Vec<FieldWithRules>)> {
     let mut ruled = Vec::new();
     for message in pool.all_messages().filter(|message| message.package_name() == PACKAGE) {
         let mut fields = Vec::new();
         for field in message.fields() {
             if let Some(rules) = extension(pool, &field.options(), "rules") {
-                fields.push(RuledField { field, rules });
+                fields.push(FieldWithRules { field, rules });
             }
         }
         if !fields.is_empty() {
@@ -128,7 +128,7 @@ pub(crate) fn checks(pool: &DescriptorPool) -> Result<String, Box<dyn Error>> {
 }
 
 /// The check of one field; none where nothing is asked of it, and of the alternatives of a `oneof`, which their users check.
-fn check(field: &FieldDescriptor, rules: Option<&RuledField>) -> Option<String> {
+fn check(field: &FieldDescriptor, rules: Option<&FieldWithRules>) -> Option<String> {
     let name = field.name();
     // An optional field of proto3 is the only one of a `oneof` that nobody wrote.
     if field.containing_oneof().is_some_and(|oneof| !oneof.is_synthetic()) {
@@ -137,7 +137,7 @@ fn check(field: &FieldDescriptor, rules: Option<&RuledField>) -> Option<String> 
     if let Kind::Enum(values) = field.kind() {
         let named: Vec<String> =
             values.values().map(|value| format!("({:?}, {})", value.name(), value.number())).collect();
-        let is_required = rules.is_some_and(RuledField::is_required);
+        let is_required = rules.is_some_and(FieldWithRules::is_required);
         return Some(format!("check.one_of(at, {name:?}, self.{name}, &[{}], {is_required});", named.join(", ")));
     }
     let (bounds, rules) = (&rules?.rules, format!("&rules::{}", rules?.constant()));

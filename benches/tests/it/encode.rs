@@ -184,7 +184,7 @@ fn known_speed_gives_known_figures() {
     near("/engines/dyad/pairs/texts", 4.0);
     near("/engines/dyad/mixed/matmul_gflops", 100.0);
     near("/engines/fake-bf16-40/mixed/matmul_gflops", 400.0);
-    // Passages have exactly 8 tokens and need a model that reads so many; 8 x (2 x (4 x 16 + 2 x 32)) + 4 x 64 x 4
+    // Passages have exactly 8 tokens, as many as the model reads; 8 x (2 x (4 x 16 + 2 x 32)) + 4 x 64 x 4
     // each.
     near("/engines/dyad/passages-8/tokens", 32.0);
     near("/engines/dyad/passages-8/max_tokens", 8.0);

@@ -12,7 +12,7 @@
 //! Choices where the paper leaves them open:
 //!
 //! - *The encoder.* It names `Encoder_cross` as well as `Encoder_dual` and shows two, so the default is an encoder of its own that starts from
-//!   the same pretrained one ([`CrossBranchEncoder::Separate`]). That doubles the cost of a step; with [`CrossBranchEncoder::SharedPool`] the cross-encoder branch
+//!   the same pretrained one ([`CrossBranchEncoder::Separate`]). That doubles the cost of a step; with [`CrossBranchEncoder::Shared`] the cross-encoder branch
 //!   reads the dual encoder's token vectors, and gives them a gradient.
 //! - *Both sides.* "Similarly we can obtain" the answer's side: by the same maps, for no side stands in equations 2 to 4, unless `one-side` is false.
 //! - *Feed-forward block.* Its width and activation are not given: four times the token vector and GELU, as in BERT. The attention's
